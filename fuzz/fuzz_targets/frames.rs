@@ -1,11 +1,14 @@
 //! What a viewer gets from a server, and a server from an encoder: datagrams put together to frames,
-//! and a byte stream cut into pictures.
+//! a byte stream cut into pictures, and a transport stream into frames.
 #![no_main]
+
+use std::time::Instant;
 
 use arbitrary::Arbitrary;
 use bytes::{Buf, Bytes};
 use evenkeel_apps::stream::{
-    AccessUnits, Assembly, Delays, FRAGMENT_HEADER_LEN, HEADER_LEN, Header, MAX_FRAME,
+    AccessUnits, Assembly, Delays, FRAGMENT_HEADER_LEN, HEADER_LEN, Header, Kind, MAX_FRAME, Source,
+    Track,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -13,12 +16,24 @@ use libfuzzer_sys::fuzz_target;
 struct Input {
     datagrams: Vec<Datagram>,
     video: Vec<Vec<u8>>,
+    packets: Vec<Packet>,
+}
+
+/// A packet of a transport stream, whose PIDs are few, so that some become streams.
+#[derive(Arbitrary, Debug)]
+struct Packet {
+    begins: bool,
+    pid: u8,
+    control: u8,
+    content: Vec<u8>,
+    flushes: bool,
 }
 
 #[derive(Arbitrary, Debug)]
 enum Datagram {
     /// Of few frames that are short, so that some become whole.
     Fragment {
+        is_sound: bool,
         sequence: u8,
         entry: Option<u8>,
         length: u8,
@@ -33,6 +48,7 @@ impl Datagram {
         match self {
             Self::Anything(bytes) => bytes.clone().into(),
             Self::Fragment {
+                is_sound,
                 sequence,
                 entry,
                 length,
@@ -40,6 +56,10 @@ impl Datagram {
                 content,
             } => {
                 let header = Header {
+                    track: match is_sound {
+                        true => Track::new(Kind::Sound, 0),
+                        false => Track::VIDEO,
+                    },
                     sequence: u32::from(*sequence % 4),
                     captured_us: 1,
                     bitrate_bps: 2,
@@ -56,6 +76,7 @@ impl Datagram {
 fuzz_target!(|input: Input| {
     put_together(&input.datagrams);
     cut(&input.video);
+    sort(&input.packets);
 });
 
 /// A frame is whole when all of it has come, and is made of what came.
@@ -82,7 +103,7 @@ fn put_together(datagrams: &[Datagram]) {
         assert!((1..=MAX_FRAME).contains(&content.len()));
         let mut covered = 0;
         taken.retain(|(of, offset, part)| {
-            if of.sequence != header.sequence {
+            if (of.track, of.sequence) != (header.track, header.sequence) {
                 return true;
             }
             assert_eq!(*of, header);
@@ -119,4 +140,32 @@ fn cut(video: &[Vec<u8>]) {
         joined.extend_from_slice(&last.bytes);
         assert_eq!(joined, video.concat());
     }
+}
+
+/// Frames are whole packets, and no more of them than came.
+fn sort(packets: &[Packet]) {
+    let now = Instant::now();
+    let mut source = Source::default();
+    let mut length = 0;
+    for packet in packets {
+        let mut bytes = [0xff; 188];
+        let pid = packet.pid % 8;
+        let begins = u8::from(packet.begins) << 6;
+        bytes[..4].copy_from_slice(&[0x47, begins, pid, packet.control]);
+        let content = &packet.content[..packet.content.len().min(184)];
+        bytes[4..4 + content.len()].copy_from_slice(content);
+        let Ok(mut frames) = source.push(now, &bytes) else {
+            return;
+        };
+        if packet.flushes {
+            frames.extend(source.flush());
+        }
+        length += frames.iter().map(|(_, frame)| frame.bytes.len()).sum::<usize>();
+        assert!(frames.iter().all(|(_, frame)| frame.bytes.len() % 188 == 0));
+        let tables = source.tables();
+        assert!(tables.is_none_or(|tables| tables.len() <= 32 * 188));
+    }
+    let last = source.finish(now);
+    length += last.iter().map(|(_, frame)| frame.bytes.len()).sum::<usize>();
+    assert!(length <= 188 * packets.len());
 }

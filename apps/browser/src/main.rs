@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use evenkeel::Context;
-use evenkeel_apps::stream::{Delays, Encoder, EncoderConfig, Header};
+use evenkeel_apps::stream::{Delays, Encoder, EncoderConfig, Header, Track};
 use quinn::rustls::ServerConfig;
 use quinn::rustls::pki_types::PrivatePkcs8KeyDer;
 use rcgen::{CertificateParams, KeyPair};
@@ -157,6 +157,7 @@ async fn publish(session: &Session) -> Result<Infallible> {
         }
         let frame = encoder.next(bitrate_bps, false);
         let header = Header {
+            track: Track::VIDEO,
             sequence,
             captured_us: u64::try_from(OffsetDateTime::now_utc().unix_timestamp_nanos() / 1000)?,
             bitrate_bps: u32::try_from(bitrate_bps)?,

@@ -109,8 +109,13 @@ fn try_run(
             side.settle()?;
             match side {
                 StreamSide::Server(args) | StreamSide::Publish(args) => {
+                    let rate = args
+                        .encoder_rate
+                        .as_ref()
+                        .map(|rate| rate.open())
+                        .transpose()?;
                     confinement::confine(&args.at, &args.output, args.input.as_deref())?;
-                    stream::server::run(*args, controllers).boxed_local()
+                    stream::server::run(*args, rate, controllers).boxed_local()
                 }
                 StreamSide::Client(args) | StreamSide::Play(args) => {
                     stream::client::run(*args, live, controllers).boxed_local()

@@ -7,6 +7,7 @@ use evenkeel::{LimitedBy, PathState};
 
 use super::lateness::Delays;
 use super::media::Captured;
+use super::track::Track;
 use crate::lock::lock;
 
 /// The account of one viewer's frames.
@@ -15,8 +16,9 @@ pub(super) struct Account(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
-    /// When what was captured would be sent, at the rates known when it was.
-    free: Instant,
+    /// When what was captured, of tracks up to each rank, would be sent, at the rates known when it
+    /// was.
+    free: [Instant; Track::RANKS],
     /// Until when the times below count.
     seen: Instant,
     /// How long the congestion window or the pacer has held the connection so far.
@@ -39,29 +41,39 @@ pub(super) struct Entry {
 impl Account {
     pub(super) fn new(now: Instant) -> Self {
         Self(Mutex::new(State {
-            free: now,
+            free: [now; Track::RANKS],
             seen: now,
             held: Duration::ZERO,
             blocked: Duration::ZERO,
         }))
     }
 
-    /// Enters a frame of `bytes` that is captured at `now`.
-    pub(super) fn enter(&self, now: Instant, path: Option<&PathState>, bytes: usize) -> Entry {
+    /// Enters a frame of `bytes` that is captured at `now`. What goes first delays it, and it delays
+    /// what stands behind.
+    pub(super) fn enter(
+        &self,
+        now: Instant,
+        path: Option<&PathState>,
+        track: Track,
+        bytes: usize,
+    ) -> Entry {
         let mut state = lock(&self.0);
         state.see(now, path);
         let rate = path.and_then(known_rate);
-        state.free = state.free.max(now) + time(bytes, rate);
+        let rank = usize::from(track.rank());
+        for free in &mut state.free[rank..] {
+            *free = (*free).max(now) + time(bytes, rate);
+        }
         Entry {
             rate,
-            encoder: state.free.saturating_duration_since(now),
+            encoder: state.free[rank].saturating_duration_since(now),
             blocked: state.blocked,
         }
     }
 
-    /// Frames that wait were given up.
-    pub(super) fn give_up(&self, now: Instant) {
-        lock(&self.0).free = now;
+    /// Frames of a track that wait were given up.
+    pub(super) fn give_up(&self, now: Instant, track: Track) {
+        lock(&self.0).free[usize::from(track.rank())..].fill(now);
     }
 
     /// Returns what has delayed a frame that is handed to the connection at `now`.
@@ -132,6 +144,7 @@ mod tests {
     use bytes::Bytes;
     use evenkeel_tests::time::{epoch, ms};
 
+    use super::super::track::Kind;
     use super::*;
 
     /// A path whose estimate is 10,000 bytes a second: 1000 bytes take 100 ms.
@@ -148,6 +161,7 @@ mod tests {
 
     fn frame(at: Instant) -> Captured {
         Captured {
+            track: Track::VIDEO,
             at,
             entry: None,
             content: Bytes::from(vec![0; 1_000]),
@@ -157,8 +171,8 @@ mod tests {
     #[test]
     fn frames_that_are_captured_faster_than_the_estimate_wait_for_the_encoders_sake() {
         let (account, path) = (Account::new(epoch()), path(LimitedBy::Window));
-        account.enter(epoch(), Some(&path), 1_000);
-        let second = account.enter(epoch(), Some(&path), 1_000);
+        account.enter(epoch(), Some(&path), Track::VIDEO, 1_000);
+        let second = account.enter(epoch(), Some(&path), Track::VIDEO, 1_000);
         // 200 ms at the estimate; the other 50 ms it waits for the window.
         let (now, frame) = (epoch() + ms(250), frame(epoch()));
         let delays = account.delays(now, Some(&path), &second, &frame);
@@ -178,14 +192,23 @@ mod tests {
     }
 
     #[test]
+    fn what_stands_behind_delays_no_sound() {
+        let (account, path) = (Account::new(epoch()), path(LimitedBy::Window));
+        let sound = Track::new(Kind::Sound, 0);
+        let enter = |track| account.enter(epoch(), Some(&path), track, 1_000).encoder;
+        assert_eq!((enter(Track::VIDEO), enter(sound)), (ms(100), ms(100)));
+        assert_eq!(enter(Track::VIDEO), ms(300));
+    }
+
+    #[test]
     fn an_estimate_that_the_path_does_not_keep_is_no_excuse_for_the_encoder() {
         let mut path = path(LimitedBy::Window);
         path.delivered_rate = Some(5_000);
-        let entry = Account::new(epoch()).enter(epoch(), Some(&path), 1_000);
+        let entry = Account::new(epoch()).enter(epoch(), Some(&path), Track::VIDEO, 1_000);
         assert_eq!(entry.encoder, ms(200));
         // What was not asked for was not delivered, either.
         path.app_limited = true;
-        let entry = Account::new(epoch()).enter(epoch(), Some(&path), 1_000);
+        let entry = Account::new(epoch()).enter(epoch(), Some(&path), Track::VIDEO, 1_000);
         assert_eq!(entry.encoder, ms(100));
     }
 
@@ -193,10 +216,10 @@ mod tests {
     fn what_was_given_up_delays_nothing() {
         let (account, path) = (Account::new(epoch()), path(LimitedBy::Window));
         for _ in 0..10 {
-            account.enter(epoch(), Some(&path), 1_000);
+            account.enter(epoch(), Some(&path), Track::VIDEO, 1_000);
         }
-        account.give_up(epoch());
-        let next = account.enter(epoch(), Some(&path), 1_000);
+        account.give_up(epoch(), Track::VIDEO);
+        let next = account.enter(epoch(), Some(&path), Track::VIDEO, 1_000);
         let now = epoch() + ms(100);
         let delays = account.delays(now, Some(&path), &next, &frame(epoch()));
         assert_eq!((delays.encoder_cs, delays.window_cs), (10, 0));
@@ -207,10 +230,10 @@ mod tests {
         let account = Account::new(epoch());
         let (held, free) = (path(LimitedBy::FlowControl), path(LimitedBy::Window));
         // An earlier frame's trouble.
-        account.enter(epoch() + ms(300), Some(&held), 1_000);
+        account.enter(epoch() + ms(300), Some(&held), Track::VIDEO, 1_000);
         let at = epoch() + ms(400);
-        let entry = account.enter(at, Some(&free), 1_000);
-        account.enter(at + ms(200), Some(&held), 1_000);
+        let entry = account.enter(at, Some(&free), Track::VIDEO, 1_000);
+        account.enter(at + ms(200), Some(&held), Track::VIDEO, 1_000);
         let delays = account.delays(at + ms(300), Some(&free), &entry, &frame(at));
         assert_eq!((delays.encoder_cs, delays.flow_control_cs), (10, 20));
         assert_eq!(delays.window_cs, 0);
@@ -223,7 +246,7 @@ mod tests {
     #[test]
     fn without_a_path_all_delay_is_the_windows() {
         let account = Account::new(epoch());
-        let entry = account.enter(epoch(), None, 1_000);
+        let entry = account.enter(epoch(), None, Track::VIDEO, 1_000);
         let delays = account.delays(epoch() + ms(9_000), None, &entry, &frame(epoch()));
         assert_eq!((delays.encoder_cs, delays.window_cs), (0, 255));
     }

@@ -105,6 +105,17 @@ impl Default for AdaptConfig {
 }
 
 impl AdaptConfig {
+    /// Does not adapt: frames need `rate_bps`, whatever the connection carries.
+    pub fn fixed(rate_bps: u64) -> Self {
+        Self {
+            ceiling_bps: rate_bps,
+            floor_bps: rate_bps,
+            start_bps: rate_bps,
+            fixed: true,
+            ..Self::default()
+        }
+    }
+
     /// # Errors
     /// Which value is out of its range, or contradicts another.
     pub fn check(&self) -> Result<(), String> {

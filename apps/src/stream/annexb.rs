@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use bytes::{Bytes, BytesMut};
 
 use super::frame::MAX_FRAME;
-use nal::{Codec, Meaning, Name};
+use super::track::Track;
+pub(super) use nal::Codec;
+use nal::{Meaning, Name};
 
 /// Splits a byte stream into access units. Joined, the units are the stream again.
 #[derive(Debug, Default)]
@@ -26,18 +28,23 @@ pub struct AccessUnits {
     parameters: BTreeMap<Name, Bytes>,
 }
 
-/// One picture.
+/// One picture, or another frame of a track.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessUnit {
-    /// Its NAL units with their start codes.
+    /// Of what it is a part.
+    pub track: Track,
+    /// Its NAL units with their start codes, or its packets of a transport stream.
     pub bytes: Bytes,
     /// Decoding can begin with the picture: they are right after this many
     /// more. 0 is a key picture, that is IDR or IRAP; others are recovery points, as
-    /// encoders with intra refresh make them. `None`: the picture needs earlier ones.
+    /// encoders with intra refresh make them. `None`: the picture needs earlier ones. What is
+    /// decoded alone has 0.
     pub entry: Option<u8>,
     /// The parameter sets, with start codes, that came with earlier pictures and that decoding from
-    /// here needs; empty unless it can begin here.
+    /// here needs; empty unless it can begin here, and in a transport stream.
     pub parameters: Bytes,
+    /// When it is to be decoded, in 1/90,000 s modulo 2^33, if the stream says so.
+    pub time: Option<u64>,
 }
 
 /// A byte stream that cannot be cut into access units.
@@ -126,9 +133,11 @@ impl AccessUnits {
         }
         if self.continues {
             return Some(AccessUnit {
+                track: Track::VIDEO,
                 bytes,
                 entry: None,
                 parameters: Bytes::new(),
+                time: None,
             });
         }
         Some(self.complete(codec, bytes))
@@ -162,22 +171,10 @@ impl AccessUnits {
     /// Makes an access unit of its NAL units, and keeps their parameter sets.
     fn complete(&mut self, codec: Codec, bytes: Bytes) -> AccessUnit {
         let mut own = Vec::new();
-        let mut entry = None;
-        for nal in NalUnits(&bytes) {
-            match codec.meaning(nal) {
-                Meaning::ParameterSet(name) => {
-                    own.push(name);
-                    self.keep(name, nal);
-                }
-                Meaning::RecoveryPoint(count) => entry = Some(count.min(254) as u8),
-                Meaning::Slice { key } => {
-                    entry = if key { Some(0) } else { entry };
-                    // What decoding needs comes before the first slice.
-                    break;
-                }
-                Meaning::Other => {}
-            }
-        }
+        let entry = examine(codec, &bytes, |name, nal| {
+            own.push(name);
+            self.keep(name, nal);
+        });
         let mut parameters = BytesMut::new();
         let all = self.parameters.iter().filter(|_| entry.is_some());
         for (_, set) in all.filter(|(name, _)| !own.contains(name)) {
@@ -188,9 +185,11 @@ impl AccessUnits {
             parameters.clear();
         }
         AccessUnit {
+            track: Track::VIDEO,
             bytes,
             entry,
             parameters: parameters.freeze(),
+            time: None,
         }
     }
 
@@ -202,6 +201,26 @@ impl AccessUnits {
             self.parameters.insert(name, Bytes::copy_from_slice(nal));
         }
     }
+}
+
+/// Returns whether decoding can begin in a picture, as of [`AccessUnit::entry`].
+pub(super) fn first_entry(codec: Codec, picture: &[u8]) -> Option<u8> {
+    examine(codec, picture, |_, _| {})
+}
+
+/// Passes the parameter sets of a picture to `take`; returns whether decoding can begin in it.
+fn examine(codec: Codec, picture: &[u8], mut take: impl FnMut(Name, &[u8])) -> Option<u8> {
+    let mut entry = None;
+    for nal in NalUnits(picture) {
+        match codec.meaning(nal) {
+            Meaning::ParameterSet(name) => take(name, nal),
+            Meaning::RecoveryPoint(count) => entry = Some(count.min(254) as u8),
+            // What decoding needs comes before the first slice.
+            Meaning::Slice { key } => return if key { Some(0) } else { entry },
+            Meaning::Other => {}
+        }
+    }
+    entry
 }
 
 impl AccessUnit {
@@ -263,17 +282,13 @@ fn start_code_begin(buffer: &[u8], start: usize) -> usize {
 /// Names what a stream is by its first bytes, if it is something that people try.
 fn kind_of(stream: &[u8]) -> Option<&'static str> {
     let has = |at: usize, bytes: &[u8]| stream.get(at..).is_some_and(|s| s.starts_with(bytes));
-    let kinds: [(bool, &str); 8] = [
+    let kinds: [(bool, &str); 7] = [
         (has(4, b"ftyp") || has(4, b"styp"), "MP4"),
         (has(0, b"\x1a\x45\xdf\xa3"), "Matroska or WebM"),
         (has(0, b"DKIF") && has(8, b"AV01"), "AV1 in IVF"),
         (has(0, b"DKIF"), "IVF"),
         // A temporal delimiter and a sequence header.
         (has(0, b"\x12\x00\x0a"), "AV1"),
-        (
-            has(0, b"\x47") && (stream.len() <= 188 || has(188, b"\x47")),
-            "MPEG-TS",
-        ),
         (has(0, b"FLV\x01"), "FLV"),
         (has(0, b"RIFF"), "AVI"),
     ];

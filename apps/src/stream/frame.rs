@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
 use super::lateness::Delays;
+use super::track::Track;
 use crate::error::AppError;
 
 /// The longest frame, 8 MiB: a key frame at 1 Gb/s and 25 frames a second has 5 MB.
 pub const MAX_FRAME: usize = 8 << 20;
 
 /// Bytes before a frame's content on a stream.
-pub const HEADER_LEN: usize = 28;
+pub const HEADER_LEN: usize = 29;
 
 /// Bytes before a fragment's content in a datagram: a frame's header and the fragment's offset.
 pub const FRAGMENT_HEADER_LEN: usize = HEADER_LEN + 4;
@@ -29,7 +30,9 @@ const MAX_FRAGMENTS: usize = MAX_PARTIAL_BYTES / 1024;
 /// The header of a frame, sent before its content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// Number of the frame, from 0 in the order of capture.
+    /// Of what it is a part.
+    pub track: Track,
+    /// Number of the frame in its track, from 0 in the order of capture.
     pub sequence: u32,
     /// Time of capture, in microseconds on the sender's clock.
     pub captured_us: u64,
@@ -48,7 +51,7 @@ pub struct Header {
 /// Joins the fragments of frames; forgets frames that do not become complete in time.
 #[derive(Debug, Default)]
 pub struct Assembly {
-    partial: BTreeMap<u32, Partial>,
+    partial: BTreeMap<(Track, u32), Partial>,
     bytes: usize,
     fragments: usize,
 }
@@ -65,6 +68,7 @@ impl Header {
     /// Appends the header as it goes on the wire.
     pub fn encode(&self, out: &mut BytesMut) {
         out.put_u8(self.entry.map_or(0, |frames| frames.saturating_add(1)));
+        out.put_u8(self.track.byte());
         out.put_u32(self.sequence);
         out.put_u64(self.captured_us);
         out.put_u32(self.bitrate_bps);
@@ -80,6 +84,7 @@ impl Header {
         let mut rest = &bytes[..];
         let header = Self {
             entry: rest.get_u8().checked_sub(1),
+            track: Track::of_byte(rest.get_u8()),
             sequence: rest.get_u32(),
             captured_us: rest.get_u64(),
             bitrate_bps: rest.get_u32(),
@@ -132,7 +137,8 @@ impl Assembly {
         if end > header.length as usize {
             return Err(AppError::protocol("a fragment is longer than its frame"));
         }
-        let partial = self.partial.entry(header.sequence).or_insert(Partial {
+        let number = (header.track, header.sequence);
+        let partial = self.partial.entry(number).or_insert(Partial {
             header,
             fragments: BTreeMap::new(),
             received: 0,
@@ -157,7 +163,7 @@ impl Assembly {
             self.forget();
             return Ok(None);
         }
-        let partial = self.remove(header.sequence);
+        let partial = self.remove(number);
         let mut content = BytesMut::with_capacity(partial.received);
         partial
             .fragments
@@ -166,21 +172,23 @@ impl Assembly {
         Ok(Some((header, content.freeze())))
     }
 
-    /// Forgets the oldest frames while too many frames, fragments or bytes are kept.
+    /// Forgets the frames captured first while too many frames, fragments or bytes are kept.
     fn forget(&mut self) {
         while self.partial.len() > MAX_PARTIAL_FRAMES
             || self.fragments > MAX_FRAGMENTS
             || self.bytes > MAX_PARTIAL_BYTES
         {
-            let oldest = *self.partial.keys().next().expect("bytes are of frames");
-            self.remove(oldest);
+            let frames = self.partial.iter();
+            let oldest = frames.min_by_key(|(_, partial)| partial.header.captured_us);
+            let (number, _) = oldest.expect("bytes are of frames");
+            self.remove(*number);
         }
     }
 
-    fn remove(&mut self, sequence: u32) -> Partial {
+    fn remove(&mut self, number: (Track, u32)) -> Partial {
         let partial = self
             .partial
-            .remove(&sequence)
+            .remove(&number)
             .expect("asked for what is there");
         self.bytes -= partial.received;
         self.fragments -= partial.fragments.len();

@@ -44,7 +44,7 @@ pub struct Causes {
 const MAX_UNEXPLAINED: usize = 1024;
 
 /// Explains late frames. Times are microseconds of the viewer's clock.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lateness {
     /// The least delay of any frame.
     least_us: Option<i64>,

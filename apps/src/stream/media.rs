@@ -9,16 +9,19 @@ use quinn::Runtime;
 use tokio::sync::Notify;
 
 use super::annexb::AccessUnit;
-use super::encoder::{Encoder, EncoderConfig};
+use super::encoder::{Encoded, Encoder, EncoderConfig};
 use super::frame::MAX_FRAME;
+use super::synthetic::SyntheticTrack;
+use super::timeline::Timeline;
+use super::track::{Kind, Track};
 use crate::lock::lock;
 use crate::time::sleep_until;
 
-/// The least live pictures that are kept, for viewers who are not asked for a while: 4 s at 30 a
-/// second.
-const KEPT: usize = 120;
+/// The least live frames that are kept, for viewers who are not asked for a while: 4 s of pictures
+/// and sound.
+const KEPT: usize = 400;
 
-/// Bytes of live pictures that are kept, 64 MiB: the newest group, for viewers who are yet to come.
+/// Bytes of live frames that are kept, 64 MiB: the newest group, for viewers who are yet to come.
 /// That is 50 s at 10 Mb/s. From a longer group without key frames no viewer can begin.
 const MAX_KEPT: usize = 64 << 20;
 
@@ -30,23 +33,28 @@ static PATTERN: LazyLock<Bytes> = LazyLock::new(|| vec![0x5a; MAX_FRAME].into())
 pub enum Media {
     /// Frames of a synthetic encoder, one for each viewer.
     Synthetic(EncoderConfig),
-    /// Recorded pictures; each viewer starts with the first.
+    /// Synthetic tracks whose bitrates are fixed.
+    Tracks(Arc<[SyntheticTrack]>),
+    /// Recorded frames; each viewer starts with the first.
     Recorded {
-        /// The pictures in order.
+        /// The frames in order.
         pictures: Arc<[AccessUnit]>,
-        /// Pictures per second, 1 to 240.
+        /// What viewers get before any frame: tables, if there are some.
+        tables: Bytes,
+        /// Pictures per second, 1 to 240, of those without a time.
         frame_rate: f64,
         /// Whether the first picture follows the last.
         repeat: bool,
     },
-    /// Live pictures, the same for all viewers.
+    /// Live frames, the same for all viewers.
     Live(Arc<Live>),
 }
 
-/// Pictures that arrive from outside while viewers watch.
+/// Frames that arrive from outside while viewers watch.
 #[derive(Debug)]
 pub struct Live {
     frame_rate: f64,
+    follows: bool,
     state: Mutex<LiveState>,
     changed: Notify,
 }
@@ -58,14 +66,19 @@ struct LiveState {
     bytes: usize,
     /// The number of the first picture that is kept.
     first: u64,
-    /// The number of the newest picture with which decoding can begin, if it is kept.
+    /// The number of the newest frame with which a viewer can begin, if it is kept.
     entry: Option<u64>,
+    /// There are pictures, with which viewers begin.
+    has_pictures: bool,
+    /// The tables in force; `None` before the format is known.
+    tables: Option<Bytes>,
     ended: bool,
 }
 
 /// A captured frame.
 #[derive(Clone, Debug)]
 pub(super) struct Captured {
+    pub(super) track: Track,
     pub(super) at: Instant,
     /// As of an [`AccessUnit`].
     pub(super) entry: Option<u8>,
@@ -75,7 +88,8 @@ pub(super) struct Captured {
 /// Feeds the media to one viewer.
 pub(super) enum Feed {
     Synthetic(Encoder, Pace),
-    Recorded(Box<dyn Iterator<Item = AccessUnit> + Send>, Pace),
+    Tracks(Vec<(SyntheticTrack, Encoder, Pace)>),
+    Recorded(Box<dyn Iterator<Item = AccessUnit> + Send>, Pace, Timeline),
     Live {
         live: Arc<Live>,
         /// The number of the next picture; `None` before the first.
@@ -84,6 +98,7 @@ pub(super) enum Feed {
 }
 
 /// Frames are due at even intervals.
+#[derive(Clone, Copy)]
 pub(super) struct Pace {
     interval: Duration,
     next: Instant,
@@ -94,14 +109,32 @@ impl Media {
     pub fn frame_rate(&self) -> f64 {
         match self {
             Self::Synthetic(config) => config.frame_rate,
+            Self::Tracks(tracks) => {
+                let pictures = tracks.iter().find(|track| track.track.has_groups());
+                let pictures = pictures.or(tracks.first());
+                pictures.map_or(1.0, |track| track.encoder.frame_rate)
+            }
             Self::Recorded { frame_rate, .. } => *frame_rate,
             Self::Live(live) => live.frame_rate,
         }
     }
 
-    /// Returns whether frames are pictures that a decoder understands.
-    pub fn is_real(&self) -> bool {
-        !matches!(self, Self::Synthetic(_))
+    /// Returns whether an encoder follows the connection.
+    pub fn is_encoded(&self) -> bool {
+        match self {
+            Self::Synthetic(_) | Self::Tracks(_) => true,
+            Self::Recorded { .. } => false,
+            Self::Live(live) => live.follows,
+        }
+    }
+
+    /// Waits until it is known what a viewer has to get before any frame, and returns that.
+    pub(super) async fn tables(&self) -> Bytes {
+        match self {
+            Self::Synthetic(_) | Self::Tracks(_) => Bytes::new(),
+            Self::Recorded { tables, .. } => tables.clone(),
+            Self::Live(live) => live.tables().await,
+        }
     }
 
     /// Returns whether there is nothing more to see for viewers who come now.
@@ -117,6 +150,14 @@ impl Media {
         };
         match self {
             Self::Synthetic(config) => Feed::Synthetic(Encoder::new(*config, viewer), pace),
+            Self::Tracks(tracks) => {
+                let tracks = tracks.iter().map(|track| {
+                    let interval = Duration::from_secs_f64(1.0 / track.encoder.frame_rate);
+                    let encoder = Encoder::new(track.encoder, viewer);
+                    (track.clone(), encoder, Pace { interval, ..pace })
+                });
+                Feed::Tracks(tracks.collect())
+            }
             Self::Recorded {
                 pictures, repeat, ..
             } => {
@@ -124,7 +165,7 @@ impl Media {
                 let count = if *repeat { usize::MAX } else { pictures.len() };
                 let numbers = (0..pictures.len()).cycle().take(count);
                 let pictures = numbers.map(move |number| pictures[number].clone());
-                Feed::Recorded(Box::new(pictures), pace)
+                Feed::Recorded(Box::new(pictures), pace, Timeline::new(now))
             }
             Self::Live(live) => Feed::Live {
                 live: live.clone(),
@@ -139,15 +180,55 @@ impl Live {
     pub fn new(frame_rate: f64) -> Self {
         Self {
             frame_rate,
+            follows: false,
             state: Mutex::default(),
             changed: Notify::new(),
         }
     }
 
-    /// Adds a picture. Forgets the oldest, but of the newest group only what is too long.
+    /// The same, of an encoder that is told the rate to use, as [`SentCounts`](super::SentCounts)
+    /// say it.
+    pub fn following(frame_rate: f64) -> Self {
+        Self {
+            follows: true,
+            ..Self::new(frame_rate)
+        }
+    }
+
+    /// Sets the tables in force, which viewers get before any frame; what has none needs no call.
+    pub fn describe(&self, tables: Bytes) {
+        lock(&self.state).tables = Some(tables);
+        self.changed.notify_waiters();
+    }
+
+    /// Waits for the tables, or for the first frame or the end without them.
+    async fn tables(&self) -> Bytes {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let state = lock(&self.state);
+                if let Some(tables) = &state.tables {
+                    return tables.clone();
+                }
+                if state.ended {
+                    return Bytes::new();
+                }
+            }
+            changed.await;
+        }
+    }
+
+    /// Adds a frame that was captured at `now`. Forgets the oldest, but of the newest group only
+    /// what is too long.
     pub fn push(&self, now: Instant, picture: AccessUnit) {
         let mut state = lock(&self.state);
-        if picture.entry.is_some() {
+        if picture.track.kind != Kind::Tables {
+            state.tables.get_or_insert_default();
+        }
+        if picture.track == Track::VIDEO && !state.has_pictures {
+            (state.has_pictures, state.entry) = (true, None);
+        }
+        if state.can_begin(&picture) {
             state.entry = Some(state.first + state.kept.len() as u64);
         }
         state.bytes += picture.bytes.len();
@@ -186,7 +267,7 @@ impl Live {
         let index = match next.map(|next| next.checked_sub(state.first)) {
             Some(Some(index)) => Some(index as usize).filter(|index| *index < state.kept.len()),
             // It was forgotten because this viewer was not asked for too long.
-            Some(None) => (state.kept.iter()).position(|(_, picture)| picture.entry.is_some()),
+            Some(None) => (state.kept.iter()).position(|(_, picture)| state.can_begin(picture)),
             None => state.entry.map(|entry| (entry - state.first) as usize),
         };
         match index {
@@ -202,6 +283,16 @@ impl Live {
 }
 
 impl LiveState {
+    /// Returns whether a viewer can begin with a frame: with pictures, or with any sound where there
+    /// are none.
+    fn can_begin(&self, frame: &AccessUnit) -> bool {
+        let begins = match self.has_pictures {
+            true => frame.track == Track::VIDEO,
+            false => frame.track.kind != Kind::Tables,
+        };
+        begins && frame.entry.is_some()
+    }
+
     fn forget(&mut self) {
         loop {
             let is_past = self.entry.is_none_or(|entry| entry > self.first);
@@ -220,8 +311,18 @@ impl LiveState {
 }
 
 impl Captured {
+    fn synthetic(track: Track, at: Instant, frame: Encoded) -> Self {
+        Self {
+            track,
+            at,
+            entry: frame.key.then_some(0),
+            content: PATTERN.slice(..frame.length),
+        }
+    }
+
     fn new(at: Instant, picture: &AccessUnit) -> Self {
         Self {
+            track: picture.track,
             at,
             entry: picture.entry,
             content: picture.decodable(),
@@ -242,15 +343,26 @@ impl Feed {
                 let at = pace.wait(runtime).await;
                 let (bitrate_bps, restart) = wish(at);
                 let frame = encoder.next(bitrate_bps, restart);
-                Some(Captured {
-                    at,
-                    entry: frame.key.then_some(0),
-                    content: PATTERN.slice(..frame.length),
-                })
+                Some(Captured::synthetic(Track::VIDEO, at, frame))
             }
-            Self::Recorded(pictures, pace) => {
-                let picture = pictures.next()?;
+            Self::Tracks(tracks) => {
+                let (track, encoder, pace) =
+                    tracks.iter_mut().min_by_key(|(.., pace)| pace.next)?;
                 let at = pace.wait(runtime).await;
+                wish(at);
+                let frame = encoder.next(track.bitrate_bps, false);
+                Some(Captured::synthetic(track.track, at, frame))
+            }
+            Self::Recorded(pictures, pace, timeline) => {
+                let picture = pictures.next()?;
+                let at = match (picture.time, picture.track.kind) {
+                    (None, Kind::Video) => pace.wait(runtime).await,
+                    (time, _) => {
+                        let due = timeline.due(picture.track, time);
+                        sleep_until(runtime, due).await;
+                        due
+                    }
+                };
                 wish(at);
                 Some(Captured::new(at, &picture))
             }
@@ -288,9 +400,11 @@ mod tests {
     /// One byte, and if `key`, parameter sets in force since an earlier picture.
     fn picture(key: bool) -> AccessUnit {
         AccessUnit {
+            track: Track::VIDEO,
             bytes: Bytes::from_static(b"x"),
             entry: key.then_some(0),
             parameters: Bytes::from_static(if key { b"set" } else { b"" }),
+            time: None,
         }
     }
 
@@ -344,13 +458,31 @@ mod tests {
     }
 
     #[test]
+    fn a_viewer_begins_with_pictures_once_there_are_some() {
+        let live = Live::new(25.0);
+        let sound = AccessUnit {
+            track: Track::new(Kind::Sound, 0),
+            ..picture(true)
+        };
+        live.push(epoch(), sound.clone());
+        live.push(epoch(), sound.clone());
+        assert_eq!(number(&live, None), Some(1));
+        live.push(epoch(), picture(false));
+        live.push(epoch(), sound.clone());
+        assert_eq!(number(&live, None), None);
+        live.push(epoch(), picture(true));
+        live.push(epoch(), sound);
+        assert_eq!(number(&live, None), Some(4));
+    }
+
+    #[test]
     fn a_viewer_that_is_too_slow_goes_on_with_a_key_frame() {
         let live = Live::new(25.0);
         for number in 0..2 * KEPT as u64 {
             live.push(epoch(), picture(number.is_multiple_of(50)));
         }
-        // Kept are the last 120 of 240; key frames 150 and 200 are among them.
-        assert_eq!(number(&live, Some(3)), Some(150));
-        assert_eq!(number(&live, None), Some(200));
+        // Kept are the last 400 of 800; key frames 400 and 750 are among them.
+        assert_eq!(number(&live, Some(3)), Some(400));
+        assert_eq!(number(&live, None), Some(750));
     }
 }

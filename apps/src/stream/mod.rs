@@ -18,9 +18,16 @@ mod queue;
 mod report;
 mod send;
 mod server;
+mod source;
+mod synthetic;
+mod timeline;
+mod track;
 mod transport;
+mod ts;
 mod view;
 mod viewing;
+mod watched;
+mod writer;
 
 pub use adapt::AdaptConfig;
 pub use annexb::{AccessUnit, AccessUnits, AnnexBError};
@@ -31,14 +38,18 @@ pub use lateness::{Causes, Delays};
 pub use media::{Live, Media};
 pub use protocol::Delivery;
 pub use report::{
-    BitrateReport, DelayReport, FrameCounts, JitterReport, Snapshot, StallReport, VariationReport,
-    ViewReport,
+    BitrateReport, DelayReport, FrameCounts, JitterReport, QueueingReport, Snapshot, StallReport,
+    TrackReport, VariationReport, ViewReport,
 };
 pub use send::{SendOptions, Sending, SentCounts};
 pub use server::{AnyViewer, Host, ServeOptions, serve};
+pub use source::{Source, SourceError};
+pub use synthetic::SyntheticTrack;
+pub use track::{Kind, Track};
 pub use transport::{server_transport_config, transport_config, viewer_transport_config};
+pub use ts::TsError;
 pub use view::{Connecting, Opening, Output, Reconnect, ViewOptions, view};
 pub use viewing::Viewing;
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
-pub const ALPN: &[u8] = b"evenkeel-stream/3";
+pub const ALPN: &[u8] = b"evenkeel-stream/4";

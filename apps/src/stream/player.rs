@@ -35,8 +35,8 @@ const MAX_DISPLAYED: usize = 120 * 86_400;
 /// How long the beginning may wait for what it needs to be decoded.
 const START_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The most frames that wait to be shown: more than an hour's buffer needs.
-const MAX_WAITING: usize = 100_000;
+/// The most frames of a track that wait to be shown: a minute's buffer at 240 a second.
+const MAX_WAITING: usize = 16_384;
 
 /// Shows frames in order. Times are microseconds of the viewer's clock.
 ///
@@ -54,7 +54,10 @@ const MAX_WAITING: usize = 100_000;
 /// With a fixed delay every frame is due that long after its capture by the best estimate of the
 /// sender's clock. What comes later is dropped, except in the first second before a picture was in
 /// time: then it is decoded for those that follow.
-#[derive(Debug)]
+///
+/// Tracks are shown together: each also waits as long as the others need, but it comes to that by a
+/// twentieth of the time, so that a late picture makes no gap in the sound.
+#[derive(Clone, Debug)]
 pub(super) struct Player {
     buffer_us: i64,
     frame_us: i64,
@@ -62,6 +65,8 @@ pub(super) struct Player {
     live_us: Option<i64>,
     /// `None` before the first frame to be shown.
     playout_delay_us: Option<i64>,
+    /// The playout delay that the other tracks need, as far as this one follows them.
+    others_us: Option<i64>,
     /// When that frame was due when it came: the preroll is due then, too.
     starts_us: Option<i64>,
     /// Since when the next field counts, and by how much the least early frame came earlier than the
@@ -92,7 +97,7 @@ pub(super) struct Player {
     fixed: Option<Fixed>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Fixed {
     /// Until when the playout delay has followed the clocks.
     followed_us: i64,
@@ -102,7 +107,7 @@ struct Fixed {
     first_picture_us: Option<i64>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Waiting {
     /// `None`: it is preroll.
     captured_us: Option<i64>,
@@ -148,6 +153,7 @@ impl Player {
             frame_us: micros(frame),
             live_us: None,
             playout_delay_us: None,
+            others_us: None,
             starts_us: None,
             spare: None,
             jumped_us: i64::MIN,
@@ -197,6 +203,32 @@ impl Player {
         if off_us < 0 {
             self.jumped_us = now_us;
         }
+    }
+
+    /// Has the track wait as long as others, which need `others_us`; `elapsed_us` have passed since
+    /// the last call. What was not shown yet waits at once.
+    pub(super) fn keep_with(&mut self, others_us: i64, elapsed_us: i64) {
+        let Some(own_us) = self.playout_delay_us.filter(|_| self.fixed.is_none()) else {
+            return;
+        };
+        let present_us = self.others_us.unwrap_or(own_us).max(own_us);
+        let wanted_us = others_us.max(own_us);
+        let off_us = wanted_us.saturating_sub(present_us);
+        let step_us = match self.shown {
+            Some(_) => elapsed_us / CATCH_UP,
+            None => i64::MAX,
+        };
+        let moved_us = off_us.clamp(step_us.saturating_neg(), step_us);
+        self.others_us = Some(present_us.saturating_add(moved_us));
+        if self.shown.is_none() {
+            self.starts_us = self.starts_us.map(|at| at.saturating_add(moved_us));
+        }
+    }
+
+    /// Returns the playout delay that the track needs by itself; `None` before its first frame, or
+    /// where it is fixed.
+    pub(super) fn needed_us(&self) -> Option<i64> {
+        self.playout_delay_us.filter(|_| self.fixed.is_none())
     }
 
     /// Takes a frame that is complete at `arrived_us` and was captured at `captured_us`; `None`
@@ -277,7 +309,7 @@ impl Player {
         let waiting = std::mem::take(&mut self.waiting);
         self.dropped += waiting.values().map(|f| f.content.len()).sum::<usize>();
         (self.live_us, self.playout_delay_us, self.starts_us) = (None, None, None);
-        self.spare = None;
+        (self.others_us, self.spare) = (None, None);
         if let Some(fixed) = &mut self.fixed {
             fixed.is_running = false;
         }
@@ -312,7 +344,12 @@ impl Player {
 
     /// Returns how long after its capture a frame is due at present; `None` before the first.
     pub(super) fn playout_delay(&self) -> Option<Duration> {
-        self.playout_delay_us.map(duration)
+        self.present_us().map(duration)
+    }
+
+    fn present_us(&self) -> Option<i64> {
+        let own_us = self.playout_delay_us?;
+        Some(self.others_us.map_or(own_us, |others| others.max(own_us)))
     }
 
     /// Returns when the first frame is due, while none has been shown; `None` otherwise. With a
@@ -422,8 +459,7 @@ impl Player {
         let Some(captured_us) = frame.captured_us else {
             return self.starts_us;
         };
-        let delay_us = self.playout_delay_us?;
-        Some(captured_us.saturating_add(delay_us))
+        Some(captured_us.saturating_add(self.present_us()?))
     }
 
     /// Shows the next frame if it is due.
@@ -460,11 +496,13 @@ impl Player {
             debug!(sequence, lateness_us, "frame late");
             self.count(frame.arrived_us, |counts| counts.late += 1);
             self.explain(frame.captured_us, frame.arrived_us, frame.delays);
-            let delay_us = self.playout_delay_us.unwrap_or(0);
+            let delay_us = self.present_us().unwrap_or(0);
             self.playout_delay_us = Some(delay_us.saturating_add(lateness_us));
         } else {
             self.count(frame.arrived_us, |counts| counts.on_time += 1);
-            let spare_us = (-lateness_us - self.buffer_us).max(0);
+            let others_us = (self.present_us().zip(self.playout_delay_us))
+                .map_or(0, |(present, own)| present - own);
+            let spare_us = (-lateness_us - others_us - self.buffer_us).max(0);
             let faster_us = spare_us.min(self.frame_us / CATCH_UP);
             self.playout_delay_us = self.playout_delay_us.map(|delay| delay - faster_us);
             // The rest is still to spare.

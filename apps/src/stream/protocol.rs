@@ -43,11 +43,12 @@ pub(super) enum Answer {
 pub(super) struct Accepted {
     /// The server's clock when it answered, in microseconds.
     pub(super) clock_us: u64,
-    pub(super) delivery: Delivery,
-    /// Frames per second.
+    /// Pictures per second.
     pub(super) frame_rate: f64,
-    /// Whether frames are pictures that a decoder understands.
-    pub(super) real: bool,
+    /// Whether an encoder follows the connection, and frames tell its bitrate.
+    pub(super) encoded: bool,
+    /// What belongs before all frames, in hexadecimal digits: the tables of a transport stream.
+    pub(super) tables: String,
 }
 
 /// Server to viewer, once the stream has begun.
@@ -87,9 +88,9 @@ mod tests {
         fn an_answer_arrives_as_it_was_sent(clock_us in any::<u64>(), frames in 1_u32..=240) {
             let answer = Answer::Accepted(Accepted {
                 clock_us,
-                delivery: Delivery::Datagrams,
                 frame_rate: frames.into(),
-                real: true,
+                encoded: true,
+                tables: "47".into(),
             });
             let message = encode(&answer);
             prop_assert_eq!(decode::<Answer>(&message[2..]).unwrap(), answer);

@@ -1,20 +1,31 @@
 //! Queues frames between the encoder and the connection.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Notify;
 
 use super::account::Entry;
 use super::frame::Header;
 use super::media::Captured;
+use super::track::Track;
 use crate::lock::lock;
 
-/// Frames that wait for the connection, in order.
+/// The queues of all tracks. Where they compete, those of a lower rank go first.
 #[derive(Debug, Default)]
+pub(super) struct Queues {
+    queues: Mutex<Vec<Arc<Queue>>>,
+    changed: Arc<Notify>,
+}
+
+/// Frames of one track that wait for the connection, in order.
+#[derive(Debug)]
 pub(super) struct Queue {
+    pub(super) track: Track,
     state: Mutex<State>,
     changed: Notify,
+    /// Something of any track has changed.
+    any_changed: Arc<Notify>,
 }
 
 #[derive(Debug, Default)]
@@ -26,6 +37,8 @@ struct State {
     /// use next.
     wants_entry: bool,
     ended: bool,
+    /// The number of the next frame.
+    number: u32,
 }
 
 /// A frame with its header.
@@ -36,7 +49,90 @@ pub(super) struct Frame {
     pub(super) captured: Captured,
 }
 
+impl Queues {
+    /// Returns the queue of a track, and whether it is new.
+    pub(super) fn of(&self, track: Track) -> (Arc<Queue>, bool) {
+        let mut queues = lock(&self.queues);
+        if let Some(queue) = queues.iter().find(|queue| queue.track == track) {
+            return (queue.clone(), false);
+        }
+        let queue = Arc::new(Queue::new(track, self.changed.clone()));
+        queues.push(queue.clone());
+        (queue, true)
+    }
+
+    /// Ends all queues.
+    pub(super) fn end(&self) {
+        lock(&self.queues).iter().for_each(|queue| queue.end());
+    }
+
+    /// Returns whether any track wants the encoder to begin a new group.
+    pub(super) fn wants_entry(&self) -> bool {
+        lock(&self.queues).iter().any(|queue| queue.wants_entry())
+    }
+
+    /// Returns the bytes of frames not yet written.
+    pub(super) fn waiting(&self) -> u64 {
+        lock(&self.queues).iter().map(|queue| queue.waiting()).sum()
+    }
+
+    /// Returns whether there are tracks that stand behind this one.
+    pub(super) fn has_behind(&self, track: Track) -> bool {
+        let queues = lock(&self.queues);
+        queues.iter().any(|other| other.track.rank() > track.rank())
+    }
+
+    /// Waits until no track that goes first has frames.
+    pub(super) async fn turn(&self, track: Track) {
+        self.until(|| !self.goes_first(track)).await;
+    }
+
+    /// Waits until a track that goes first has frames.
+    pub(super) async fn overtaken(&self, track: Track) {
+        self.until(|| self.goes_first(track)).await;
+    }
+
+    async fn until(&self, is_so: impl Fn() -> bool) {
+        loop {
+            let changed = self.changed.notified();
+            if is_so() {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn goes_first(&self, track: Track) -> bool {
+        let queues = lock(&self.queues);
+        let mut before = queues
+            .iter()
+            .filter(|other| other.track.rank() < track.rank());
+        before.any(|other| other.waiting() > 0)
+    }
+}
+
 impl Queue {
+    /// A track of further pictures begins with one that can be decoded.
+    fn new(track: Track, any_changed: Arc<Notify>) -> Self {
+        Self {
+            track,
+            state: Mutex::new(State {
+                wants_entry: track.has_groups() && track != Track::VIDEO,
+                ..State::default()
+            }),
+            changed: Notify::new(),
+            any_changed,
+        }
+    }
+
+    /// Returns the number of the next frame; `None` if there are too many.
+    pub(super) fn number(&self) -> Option<u32> {
+        let mut state = lock(&self.state);
+        let number = state.number;
+        state.number = number.checked_add(1)?;
+        Some(number)
+    }
+
     /// Adds a frame; returns `false` if it is useless because its group was given up.
     pub(super) fn push(&self, frame: Frame) -> bool {
         let mut state = lock(&self.state);
@@ -47,6 +143,7 @@ impl Queue {
         state.frames.push_back(frame);
         drop(state);
         self.changed.notify_one();
+        self.any_changed.notify_waiters();
         true
     }
 
@@ -81,6 +178,7 @@ impl Queue {
     /// Waits for the next frame; returns `None` after the last.
     pub(super) async fn next(&self) -> Option<Frame> {
         lock(&self.state).writing = 0;
+        self.any_changed.notify_waiters();
         loop {
             let changed = self.changed.notified();
             {
@@ -105,6 +203,8 @@ impl Queue {
         let dropped = next.unwrap_or(state.frames.len());
         state.frames.drain(..dropped);
         state.wants_entry = next.is_none();
+        drop(state);
+        self.any_changed.notify_waiters();
         dropped as u64
     }
 }

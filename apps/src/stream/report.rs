@@ -4,8 +4,10 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::ClockReport;
 use super::lateness::Causes;
+use super::track::Track;
 
-/// The figures of one viewer. Times in `_s` are seconds, in `_ms` milliseconds; `_bps` are bits per
+/// The figures of one viewer, those of frames of the first pictures, or of the first track of a
+/// stream without pictures. Times in `_s` are seconds, in `_ms` milliseconds; `_bps` are bits per
 /// second of frames' content.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ViewReport {
@@ -39,6 +41,33 @@ pub struct ViewReport {
     pub bitrate: Option<BitrateReport>,
     /// The clock on which the delays rest.
     pub clock: ClockReport,
+    /// Each track, tables left out.
+    #[serde(default)]
+    pub tracks: Vec<TrackReport>,
+}
+
+/// The figures of one track.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TrackReport {
+    /// Which track it is.
+    #[serde(flatten)]
+    pub track: Track,
+    /// What became of its frames.
+    pub frames: FrameCounts,
+    /// From capture to complete arrival; `None` without frames.
+    pub delay_ms: Option<DelayReport>,
+    /// From capture to display; `None` without frames.
+    pub display_ms: Option<DelayReport>,
+    /// By how much its delays exceed the least of any track; `None` without frames.
+    pub queueing_ms: Option<QueueingReport>,
+}
+
+/// Times beyond the least delay, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say all there is")]
+pub struct QueueingReport {
+    pub mean: f64,
+    pub max: f64,
 }
 
 /// Counts of frames after the warm-up.
@@ -128,7 +157,7 @@ pub struct Snapshot {
     pub delay_ms: Option<f64>,
     /// The greatest possible error of `delay_ms`, in milliseconds; `None` of a shared clock.
     pub clock_error_ms: Option<f64>,
-    /// The encoder's target for the last frame, in bits per second; `None` of real media.
+    /// The encoder's target for the last frame, in bits per second; `None` where no encoder follows.
     pub bitrate_bps: Option<u64>,
     /// How much there is to show, in milliseconds.
     pub buffer_ms: f64,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use quinn::{Connection, Endpoint, RecvStream, Runtime, SendStream};
 use tokio::sync::oneshot;
 use tracing::debug;
@@ -121,11 +122,16 @@ async fn serve_viewer(
         timeout(&*runtime, options.patience, connection.closed()).await;
         return Err(AppError::Job(reason.into()));
     }
+    let tables = tokio::select! {
+        biased;
+        error = connection.closed() => return unless_done(connection, error.into()),
+        tables = options.media.tables() => tables,
+    };
     let accepted = Accepted {
         clock_us: options.clock.read(runtime.now()),
-        delivery: options.send.delivery,
         frame_rate: options.media.frame_rate(),
-        real: options.media.is_real(),
+        encoded: options.media.is_encoded(),
+        tables: HEXLOWER.encode(&tables),
     };
     message::write(&mut control, &Answer::Accepted(accepted)).await?;
     let sender = Sender {
@@ -134,7 +140,7 @@ async fn serve_viewer(
         options: options.send,
         clock: options.clock,
         sending,
-        encodes: !options.media.is_real(),
+        encodes: options.media.is_encoded(),
     };
     let feed = options.media.feed(viewer, runtime.now());
     let mut before = sending.counts();

@@ -6,8 +6,9 @@ use quinn::{TransportConfig, VarInt};
 
 use crate::bulk::{self, TransportSettings};
 
-/// Streams of frames that may be open at once: more than 4 s of them at 60 frames a second.
-const MAX_OPEN_STREAMS: u32 = 256;
+/// Streams of frames that may be open at once: more than 4 s of them at 200 frames a second, of all
+/// tracks.
+const MAX_OPEN_STREAMS: u32 = 1024;
 
 /// Receive window of a connection, 16 MiB: two of the longest frames, and the most memory that a
 /// sender can make a viewer hold.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
+use data_encoding::HEXLOWER;
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use quinn::{Connection, ReadError, ReadExactError, RecvStream, Runtime, SendStream};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -15,7 +16,7 @@ use tracing::debug;
 
 use super::clock::{Clock, Comparison};
 use super::frame::{Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header};
-use super::protocol::{Accepted, Answer, Delivery, Notice, Request};
+use super::protocol::{Accepted, Answer, Notice, Request};
 use super::viewing::{Beginning, Viewing};
 use crate::error::{AppError, close, printable};
 use crate::lock::lock;
@@ -141,6 +142,8 @@ struct Session {
     connection: Connection,
     control: Control,
     accepted: Accepted,
+    /// What is put out before all frames.
+    tables: Bytes,
     /// Our clock's readings around the server's.
     readings: (u64, u64),
 }
@@ -173,9 +176,13 @@ impl Viewer<'_> {
             began_us,
             accepted_us: accepted.clock_us,
             omit_until: options.began + options.omit,
-            is_encoded: !accepted.real,
+            is_encoded: accepted.encoded,
         };
         self.viewing.begin(beginning, clock, player);
+        if self.keeps {
+            self.hold(session.tables.len())?;
+            self.viewing.put_first(session.tables.clone());
+        }
         let mut output = match options.output.take() {
             Some(output) => Some(output.await.map_err(AppError::storage(WRITING))?),
             None => None,
@@ -258,11 +265,14 @@ impl Viewer<'_> {
                 "its frame rate is not between 1 and 240",
             ));
         }
+        let tables = HEXLOWER.decode(accepted.tables.as_bytes());
+        let tables = tables.map_err(|_| AppError::protocol("its tables are no digits"))?;
         debug!(peer = %connection.remote_address(), ?accepted, "stream begins");
         Ok(Session {
             connection,
             control: ((!shared).then_some(send), recv),
             accepted,
+            tables: tables.into(),
             readings: (asked_us, options.clock.read(self.now())),
         })
     }
@@ -277,10 +287,7 @@ impl Viewer<'_> {
     ) -> Result<bool, AppError> {
         let mut until = None;
         loop {
-            let Session {
-                control, accepted, ..
-            } = session;
-            let received = self.receive(control, &accepted, options, changed, &mut until);
+            let received = self.receive(session.control, options, changed, &mut until);
             match received.await? {
                 Received::End(ended) => return Ok(ended),
                 Received::Replaced(next) => session = *next,
@@ -289,7 +296,12 @@ impl Viewer<'_> {
             let before = std::mem::replace(&mut *lock(&self.connection), next);
             evenkeel::close(&before, 0_u32.into(), b"another connection");
             let readings = (!options.clock.shared).then_some(session.readings);
-            self.viewing.rejoin(session.accepted.clock_us, readings);
+            let tables = match self.keeps {
+                true => std::mem::take(&mut session.tables),
+                false => Bytes::new(),
+            };
+            self.hold(tables.len())?;
+            (self.viewing).rejoin(session.accepted.clock_us, readings, tables);
             changed.notify_one();
         }
     }
@@ -338,7 +350,6 @@ impl Viewer<'_> {
     async fn receive(
         &self,
         (mut ask, answers): Control,
-        accepted: &Accepted,
         options: &ViewOptions<'_>,
         changed: &Notify,
         until: &mut Option<Instant>,
@@ -377,9 +388,7 @@ impl Viewer<'_> {
                 stream = connection.accept_uni() => {
                     streams.push(self.stream(stream?, changed));
                 }
-                datagram = connection.read_datagram(),
-                    if accepted.delivery == Delivery::Datagrams =>
-                {
+                datagram = connection.read_datagram() => {
                     self.datagram(datagram?, &mut assembly, changed)?;
                 }
                 (notice, answers) = &mut notices, if !ended => match notice? {

@@ -1,5 +1,6 @@
 //! Records what a viewer sees, and computes its figures.
 
+use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
@@ -7,11 +8,11 @@ use bytes::Bytes;
 
 use super::clock::{Bounds, ClockReport, Comparison};
 use super::frame::Header;
-use super::player::{Displayed, Freezes, Player};
-use super::report::{
-    BitrateReport, DelayReport, FrameCounts, JitterReport, Snapshot, StallReport, VariationReport,
-    ViewReport,
-};
+use super::player::{Displayed, Player};
+use super::report::{DelayReport, QueueingReport, Snapshot, StallReport, VariationReport};
+use super::report::{TrackReport, ViewReport};
+use super::track::{Kind, Track};
+use super::watched::{Arrival, MAX_DELAY_US, Watched};
 use crate::lock::lock;
 
 /// Intervals over which the received rate is measured, in bins of [`BIN`].
@@ -22,9 +23,6 @@ const BIN: Duration = Duration::from_millis(100);
 
 /// The most frames that are recorded: a day at 120 a second.
 const MAX_FRAMES: usize = 120 * 86_400;
-
-/// The longest delay recorded: a peer may claim any capture time.
-const MAX_DELAY_US: i64 = 86_400_000_000;
 
 /// Records what a viewer sees; the receiver and those who watch the figures share it.
 #[derive(Debug, Default)]
@@ -52,15 +50,15 @@ pub(super) struct Beginning {
 struct State {
     beginning: Beginning,
     clock: Comparison,
-    /// The offset between the clocks that the player uses: a better one must not move what is due.
+    /// The offset between the clocks that the players use: a better one must not move what is due.
     player_offset_us: i64,
+    /// The player of a track that nothing has come of.
     player: Player,
-    first_shown_us: Option<i64>,
+    tracks: BTreeMap<Track, Watched>,
+    /// When a frame last came, on our clock.
+    arrived_us: Option<i64>,
     /// The content of shown frames that nobody has taken yet.
     shown: Vec<Bytes>,
-    /// The number of the present connection's first frame, and that after the highest so far.
-    first_number: u32,
-    next_number: u32,
     /// All bytes, warm-up included.
     bytes: u64,
     figures: Figures,
@@ -71,7 +69,7 @@ struct State {
     late_before: u64,
 }
 
-/// What the report counts, without the warm-up.
+/// What the report counts of all tracks together, without the warm-up.
 #[derive(Debug, Default)]
 struct Figures {
     /// The end of the warm-up, or the first byte.
@@ -79,25 +77,6 @@ struct Figures {
     last: Option<Instant>,
     /// Bytes by bin since the origin.
     bins: Vec<u64>,
-    /// When whole frames arrived, and how long after their capture.
-    arrivals: Vec<Displayed>,
-    previous_delay_us: Option<i64>,
-    jitter_sum_us: f64,
-    jitter_rfc3550_us: f64,
-    /// Frames between the first and the last of each connection before the present one.
-    expected: u64,
-    /// The lowest and the highest frame number of the present one.
-    sequences: Option<(u32, u32)>,
-    /// The player's freezes when the warm-up ended.
-    stood: Option<Freezes>,
-    bitrate: Option<Bitrates>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Bitrates {
-    sum: f64,
-    last: u64,
-    report: BitrateReport,
 }
 
 impl Viewing {
@@ -132,10 +111,9 @@ impl Viewing {
             beginning,
             clock,
             player,
-            first_shown_us: None,
+            tracks: BTreeMap::new(),
+            arrived_us: None,
             shown: Vec::new(),
-            first_number: 0,
-            next_number: 0,
             bytes: 0,
             figures: Figures::default(),
             since: Snapshot::default(),
@@ -153,23 +131,23 @@ impl Viewing {
     }
 
     /// Goes on over another connection, whose server accepted the viewer at `accepted_us` on its clock
-    /// between these `readings` of ours, unless the clocks are shared.
-    pub(super) fn rejoin(&self, accepted_us: u64, readings: Option<(u64, u64)>) {
+    /// between these `readings` of ours, unless the clocks are shared, and begins with these `tables`.
+    pub(super) fn rejoin(&self, accepted_us: u64, readings: Option<(u64, u64)>, tables: Bytes) {
         self.with(|state| {
             if let Some((asked_us, answered_us)) = readings {
                 state.clock.exchange(asked_us, accepted_us, answered_us);
             }
             state.beginning.accepted_us = accepted_us;
-            // A number stays free: what was between is missing.
-            state.first_number = state.next_number.saturating_add(1);
-            let (first, last) = state.figures.sequences.take().unzip();
-            let before = first.zip(last).map_or(0, |(first, last)| last - first + 1);
-            state.figures.expected += u64::from(before);
-            let shown = state.player.rejoin();
-            state.show(shown);
+            state.each(Watched::rejoin);
+            state.show(vec![tables]);
             let now_us = readings.map(|(_, answered_us)| i64::try_from(answered_us));
             state.follow(now_us.map_or(state.beginning.began_us, |us| us.unwrap_or(i64::MAX)));
         });
+    }
+
+    /// Shows these tables before all frames.
+    pub(super) fn put_first(&self, tables: Bytes) {
+        self.with(|state| state.show(vec![tables]));
     }
 
     /// Counts arrived bytes of a frame's content.
@@ -185,8 +163,7 @@ impl Viewing {
     /// Shows what is due until now; returns the content of all frames shown since the last call.
     pub(super) fn shown(&self, now: Instant) -> Vec<Bytes> {
         self.with(|state| {
-            let shown = state.player.advance(state.beginning.micros(now));
-            state.show(shown);
+            state.advance(state.beginning.micros(now));
             std::mem::take(&mut state.shown)
         })
         .unwrap_or_default()
@@ -194,14 +171,28 @@ impl Viewing {
 
     /// Returns the bytes of content that were dropped since the last call.
     pub(super) fn dropped(&self) -> usize {
-        self.with(|state| std::mem::take(&mut state.player.dropped))
-            .unwrap_or(0)
+        self.with(|state| {
+            let players = state.tracks.values_mut().map(|track| &mut track.player);
+            players
+                .map(|player| std::mem::take(&mut player.dropped))
+                .sum()
+        })
+        .unwrap_or(0)
     }
 
     /// Returns when [`Self::shown`] will have something more; `None` while no frame waits.
     pub(super) fn next_due(&self) -> Option<Instant> {
         let due = self.with(|state| match state.shown.is_empty() {
-            true => (state.player.next_due_us()).map(|due_us| state.beginning.instant(due_us)),
+            true => {
+                let due_us = state
+                    .tracks
+                    .values()
+                    .map(|track| track.player.next_due_us());
+                due_us
+                    .flatten()
+                    .min()
+                    .map(|due_us| state.beginning.instant(due_us))
+            }
             false => Some(state.beginning.began),
         });
         due.flatten()
@@ -209,15 +200,17 @@ impl Viewing {
 
     /// Returns whether the most frames have been recorded.
     pub(super) fn is_full(&self) -> bool {
-        self.with(|state| state.figures.arrivals.len() >= MAX_FRAMES)
-            .unwrap_or(false)
+        self.with(|state| {
+            let arrivals = state.tracks.values().map(|track| track.arrivals().len());
+            arrivals.sum::<usize>() >= MAX_FRAMES
+        })
+        .unwrap_or(false)
     }
 
     /// Ends the stream; returns what is still to be shown.
     pub(super) fn finish(&self) -> Vec<Bytes> {
         self.with(|state| {
-            let shown = state.player.finish();
-            state.show(shown);
+            state.each(|track| track.player.finish());
             std::mem::take(&mut state.shown)
         })
         .unwrap_or_default()
@@ -228,8 +221,8 @@ impl Viewing {
     pub fn cut(&self, now: Instant) -> Vec<Bytes> {
         self.with(|state| {
             state.figures.last = Some(now);
-            let shown = state.player.cut(state.beginning.micros(now));
-            state.show(shown);
+            let now_us = state.beginning.micros(now);
+            state.each(|track| track.player.cut(now_us));
             std::mem::take(&mut state.shown)
         })
         .unwrap_or_default()
@@ -250,13 +243,16 @@ impl Viewing {
         self.with(|state| state.report(now))
     }
 
-    /// Returns each frame's arrival in seconds since the viewer began to wait, and its delay in
-    /// milliseconds, after the warm-up.
+    /// Returns the arrival of each frame of the first pictures, or of the first track without
+    /// pictures, in seconds since the viewer began to wait, and its delay in milliseconds, after the
+    /// warm-up.
     pub fn delays(&self, now: Instant) -> Vec<(f64, f64)> {
         let delays = self.with(|state| {
-            let (delays_us, _) = state.delays(&state.figures.arrivals, state.beginning.micros(now));
-            let arrivals = state.figures.arrivals.iter();
-            let times_s = arrivals.map(|arrival| f64::from(arrival.at_ms) / 1e3);
+            let arrivals = state.main().map(Watched::arrivals).unwrap_or_default();
+            let (delays_us, _) = state.delays(arrivals, state.beginning.micros(now));
+            let times_s = arrivals
+                .iter()
+                .map(|arrival| f64::from(arrival.at_ms) / 1e3);
             let delays_ms = delays_us.into_iter().map(|us| us as f64 / 1e3);
             times_s.zip(delays_ms).collect()
         });
@@ -312,11 +308,6 @@ impl State {
     }
 
     fn frame(&mut self, now: Instant, header: &Header, content: Bytes) {
-        let header = &Header {
-            sequence: header.sequence.saturating_add(self.first_number),
-            ..*header
-        };
-        self.next_number = self.next_number.max(header.sequence.saturating_add(1));
         let now_us = self.beginning.micros(now);
         self.clock.frame(header.captured_us, now_us);
         self.follow(now_us);
@@ -327,71 +318,88 @@ impl State {
         let delay_us = now_us
             .saturating_sub(captured_us)
             .clamp(-MAX_DELAY_US, MAX_DELAY_US);
-        if header.captured_us < self.beginning.accepted_us {
-            let shown = self.player.arrived(header, None, now_us, content);
-            self.show(shown);
+        let is_preroll = header.captured_us < self.beginning.accepted_us;
+        let since = now.saturating_duration_since(self.beginning.began);
+        let arrival = Arrival {
+            now_us,
+            since_ms: u32::try_from(since.as_millis()).unwrap_or(u32::MAX),
+            delay_us: (!is_preroll).then_some(delay_us),
+            is_measured: now >= self.beginning.omit_until,
+        };
+        let correction_us = self.correction_us(self.clock.bounds(now_us));
+        let track = self.tracks.entry(header.track).or_insert_with(|| {
+            let mut player = self.player.clone();
+            player.follow(correction_us, now_us);
+            Watched::new(player)
+        });
+        let shown = track.frame(&arrival, header, content);
+        self.show(shown);
+        self.keep_together(now_us);
+        if is_preroll || header.track.kind == Kind::Tables {
             return;
         }
-        let captured_us = Some(now_us - delay_us);
-        let shown = self.player.arrived(header, captured_us, now_us, content);
-        self.show(shown);
-        // The player forgets when it began.
-        self.first_shown_us = self.first_shown_us.or(self.player.first_due_us());
         self.since.frames += 1;
         self.since.bitrate_bps = self
             .beginning
             .is_encoded
             .then_some(header.bitrate_bps.into());
-        self.delay_sum_ms +=
-            (delay_us + self.correction_us(self.clock.bounds(now_us))) as f64 / 1e3;
-        if now < self.beginning.omit_until {
+        self.delay_sum_ms += (delay_us + correction_us) as f64 / 1e3;
+    }
+
+    /// Has all tracks wait for each other, but tables for nothing.
+    fn keep_together(&mut self, now_us: i64) {
+        let before_us = self.arrived_us.replace(now_us).unwrap_or(now_us);
+        let elapsed_us = now_us.saturating_sub(before_us).max(0);
+        let needed = self
+            .tracks
+            .values()
+            .filter_map(|track| track.player.needed_us());
+        let Some(most_us) = needed.max().filter(|_| self.tracks.len() > 1) else {
             return;
+        };
+        for track in self.tracks.values_mut() {
+            track.player.keep_with(most_us, elapsed_us);
         }
-        let figures = &mut self.figures;
-        figures.stood.get_or_insert(self.player.past_freezes);
-        // A day is more than 2^31 us.
-        let clamped = delay_us.clamp(i32::MIN.into(), i32::MAX.into());
-        let since = now
-            .saturating_duration_since(self.beginning.began)
-            .as_millis();
-        figures.arrivals.push(Displayed {
-            at_ms: u32::try_from(since).unwrap_or(u32::MAX),
-            delay_us: clamped as i32,
-        });
-        if let Some(before) = figures.previous_delay_us.replace(delay_us) {
-            let difference = (delay_us - before).abs() as f64;
-            figures.jitter_sum_us += difference;
-            figures.jitter_rfc3550_us += (difference - figures.jitter_rfc3550_us) / 16.0;
+    }
+
+    /// Does something with each track's player, and keeps what it shows.
+    fn each(&mut self, mut act: impl FnMut(&mut Watched) -> Vec<Bytes>) {
+        for track in self.tracks.values_mut() {
+            let shown = act(track).into_iter();
+            self.shown.extend(shown.filter(|frame| !frame.is_empty()));
         }
-        let sequence = header.sequence;
-        let (first, last) = figures.sequences.unwrap_or((sequence, sequence));
-        figures.sequences = Some((first.min(sequence), last.max(sequence)));
-        let bps = u64::from(header.bitrate_bps);
-        let bitrate = figures.bitrate.get_or_insert(Bitrates {
-            sum: 0.0,
-            last: bps,
-            report: BitrateReport {
-                mean_bps: 0.0,
-                min_bps: bps,
-                max_bps: bps,
-                switches: 0,
-            },
-        });
-        bitrate.sum += bps as f64;
-        bitrate.report.min_bps = bitrate.report.min_bps.min(bps);
-        bitrate.report.max_bps = bitrate.report.max_bps.max(bps);
-        bitrate.report.switches += u64::from(bps != bitrate.last);
-        bitrate.last = bps;
+    }
+
+    fn advance(&mut self, now_us: i64) {
+        self.each(|track| track.player.advance(now_us));
+    }
+
+    /// The track that viewers look at: the first pictures, without them the first of all.
+    fn main(&self) -> Option<&Watched> {
+        let pictures = self.tracks.get(&Track::VIDEO);
+        let is_shown = |(track, _): &(&Track, _)| track.kind != Kind::Tables;
+        pictures.or_else(|| {
+            self.tracks
+                .iter()
+                .find(is_shown)
+                .map(|(_, watched)| watched)
+        })
     }
 
     fn snapshot(&mut self, now: Instant) -> Snapshot {
         let now_us = self.beginning.micros(now);
         let since = std::mem::take(&mut self.since);
         let delay_sum_ms = std::mem::take(&mut self.delay_sum_ms);
-        let freezes = self.player.freezes(now_us);
-        let late = self.player.counts.late + self.player.counts.dropped;
+        let late = self
+            .tracks
+            .iter()
+            .filter(|(track, _)| track.kind != Kind::Tables);
+        let late = late.map(|(_, track)| track.player.counts.late + track.player.counts.dropped);
+        let late = late.sum();
         let late_before = std::mem::replace(&mut self.late_before, late);
         self.since.bitrate_bps = since.bitrate_bps;
+        let player = self.main().map_or(&self.player, |track| &track.player);
+        let freezes = player.freezes(now_us);
         Snapshot {
             late: late - late_before,
             clock_error_ms: self
@@ -399,7 +407,7 @@ impl State {
                 .is_estimated()
                 .then(|| self.clock.bounds(now_us).error_ms()),
             delay_ms: (since.frames > 0).then(|| delay_sum_ms / since.frames as f64),
-            buffer_ms: self.player.buffered(now_us).as_secs_f64() * 1e3,
+            buffer_ms: player.buffered(now_us).as_secs_f64() * 1e3,
             stalls: freezes.count,
             stalled_s: freezes.total.as_secs_f64(),
             ..since
@@ -413,50 +421,53 @@ impl State {
         let duration = end.saturating_duration_since(origin);
         let bytes: u64 = figures.bins.iter().sum();
         let seconds = duration.as_secs_f64();
-        let stood = figures.stood.unwrap_or_default();
-        let received = figures.arrivals.len() as u64;
-        let expected = figures.expected
-            + (figures.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
-        let freezes = self.player.past_freezes;
         let now_us = self.beginning.micros(now);
-        let (delays_us, clock) = self.delays(&figures.arrivals, now_us);
-        let (displayed_us, _) = self.delays(&self.player.displayed, now_us);
+        let nothing = Watched::new(self.player.clone());
+        let main = self.main().unwrap_or(&nothing);
+        let (delays_us, clock) = self.delays(main.arrivals(), now_us);
+        let (displayed_us, _) = self.delays(&main.player.displayed, now_us);
         let correction_us = self.correction_us(self.clock.bounds(now_us));
+        let freezes = main.freezes();
+        let tracks = self
+            .tracks
+            .iter()
+            .filter(|(track, _)| track.kind != Kind::Tables);
+        let delays = tracks
+            .clone()
+            .map(|(_, track)| self.delays(track.arrivals(), now_us).0);
+        let delays: Vec<Vec<i64>> = delays.collect();
+        let least_us = delays.iter().flatten().min().copied().unwrap_or(0);
         ViewReport {
             duration_s: seconds,
             bytes,
             throughput_bps: (seconds > 0.0).then(|| bytes as f64 * 8.0 / seconds),
-            startup_s: (self.first_shown_us)
-                .or(self.player.first_due_us())
+            startup_s: main
+                .first_shown_us()
                 .map(|at_us| at_us.saturating_sub(self.beginning.began_us) as f64 / 1e6),
-            frames: FrameCounts {
-                received,
-                lost: expected.saturating_sub(received),
-                ..self.player.measured
-            },
-            causes: self.player.causes(),
+            frames: main.counts(),
+            causes: main.player.causes(),
             delay_ms: percentiles(delays_us),
             display_ms: percentiles(displayed_us),
-            jitter_ms: (received > 1).then(|| JitterReport {
-                mean: figures.jitter_sum_us / (received - 1) as f64 / 1e3,
-                rfc3550: figures.jitter_rfc3550_us / 1e3,
-            }),
+            jitter_ms: main.jitter(),
             stalls: StallReport {
-                count: freezes.count - stood.count,
-                total_s: freezes.total.saturating_sub(stood.total).as_secs_f64(),
+                count: freezes.count,
+                total_s: freezes.total.as_secs_f64(),
                 longest_s: freezes.longest.as_secs_f64(),
             },
-            playout_delay_ms: (self.player.playout_delay())
+            playout_delay_ms: (main.player.playout_delay())
                 .map(|delay| delay.as_secs_f64() * 1e3 + correction_us as f64 / 1e3),
             variation: SCALES.map(|scale| self.variation(scale, duration)).into(),
-            bitrate: figures
-                .bitrate
-                .filter(|_| self.beginning.is_encoded)
-                .map(|bitrate| BitrateReport {
-                    mean_bps: bitrate.sum / received as f64,
-                    ..bitrate.report
-                }),
+            bitrate: main.bitrate().filter(|_| self.beginning.is_encoded),
             clock,
+            tracks: (tracks.zip(delays))
+                .map(|((track, watched), delays_us)| TrackReport {
+                    track: *track,
+                    frames: watched.counts(),
+                    queueing_ms: queueing(&delays_us, least_us),
+                    delay_ms: percentiles(delays_us),
+                    display_ms: percentiles(self.delays(&watched.player.displayed, now_us).0),
+                })
+                .collect(),
         }
     }
 
@@ -487,13 +498,14 @@ impl State {
         (delays_us, clock)
     }
 
-    /// Has a fixed delay follow what is known of the clocks at a time of ours that has come.
+    /// Has fixed delays follow what is known of the clocks at a time of ours that has come.
     fn follow(&mut self, now_us: i64) {
         // What was due until now was so by what was known.
-        let shown = self.player.advance(now_us);
-        self.show(shown);
+        self.advance(now_us);
         let correction_us = self.correction_us(self.clock.bounds(now_us));
-        self.player.follow(correction_us, now_us);
+        for track in self.tracks.values_mut() {
+            track.player.follow(correction_us, now_us);
+        }
     }
 
     /// Returns what to add to a delay by the player's offset, if this is known of the clocks.
@@ -520,6 +532,16 @@ impl State {
             peak_to_mean: varies.then(|| rates.iter().copied().fold(0.0, f64::max) / mean),
         }
     }
+}
+
+/// Returns how much longer than the least delay of any track those of one are.
+fn queueing(delays_us: &[i64], least_us: i64) -> Option<QueueingReport> {
+    let beyond_ms = |delay_us: &i64| (delay_us - least_us) as f64 / 1e3;
+    let sum_ms: f64 = delays_us.iter().map(beyond_ms).sum();
+    Some(QueueingReport {
+        max: delays_us.iter().max().map(beyond_ms)?,
+        mean: sum_ms / delays_us.len() as f64,
+    })
 }
 
 fn percentiles(mut delays_us: Vec<i64>) -> Option<DelayReport> {

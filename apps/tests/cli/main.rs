@@ -17,4 +17,5 @@ mod reports;
 mod stream;
 mod terminal;
 mod transfers;
+mod transport_stream;
 mod trust;

@@ -171,6 +171,12 @@ fn what_suits_no_real_media_is_a_usage_error() {
             "cannot be used with",
         ),
         (&["publish", "--repeat"], "FILE"),
+        (
+            &["publish", "a.h264", "--encoder-rate", "rate"],
+            "a file has none",
+        ),
+        (&["publish", "--encoder-rate", ""], "exec:COMMAND"),
+        (&["server", "--encoder-rate", "rate"], "publish"),
         (&["play", "host", "a.h264", "b.h264"], "b.h264"),
     ] {
         let line = failure(&run(&[&["stream"], arguments].concat()), 2);
@@ -178,7 +184,7 @@ fn what_suits_no_real_media_is_a_usage_error() {
     }
     let help = success(run(&["stream", "publish", "--help"]));
     assert!(
-        help.contains("[FILE]") && !help.contains("--group") && !help.contains("--bitrate"),
+        help.contains("[FILE]") && !help.contains("--group") && !help.contains("--track"),
         "{help}"
     );
 }
@@ -251,4 +257,31 @@ fn a_viewer_goes_on_with_a_server_that_was_killed_and_came_back() {
     assert!(bytes.ends_with(CLIP));
     let told = told(&viewer.wait_with_output().unwrap());
     assert_eq!(told.matches("connected anew").count(), 1, "{told}");
+}
+
+#[test]
+fn an_encoder_is_told_the_rate_that_the_path_carries() {
+    let directory = tempfile::tempdir().unwrap();
+    let rate = directory.path().join("rate");
+    let told = || -> Option<u64> { fs::read_to_string(&rate).ok()?.trim().parse().ok() };
+    let target = rate.to_str().unwrap();
+    let (server, mut encoder) = publish_pipe(&["--encoder-rate", target, "--bitrate", "20M"]);
+    let viewer = server
+        .client(&["--time", "1"])
+        .stdout(Stdio::null())
+        .spawn();
+    let mut viewer = viewer.unwrap();
+    let mut parser = AccessUnits::default();
+    let mut pictures = parser.push(CLIP).unwrap();
+    pictures.extend(parser.finish());
+    // It begins with --start-rate, 1 Mb/s, and rises to what loopback carries.
+    while told() <= Some(1_000_000) {
+        for picture in &pictures {
+            encoder.write_all(&picture.bytes).unwrap();
+            pause(Duration::from_millis(5));
+        }
+    }
+    assert!(told() <= Some(20_000_000));
+    viewer.kill().unwrap();
+    viewer.wait().unwrap();
 }

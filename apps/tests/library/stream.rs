@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use evenkeel_apps::AppError;
 use evenkeel_apps::stream::{
     self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delays, Delivery, EncoderConfig, Header, Live,
-    Media, SendOptions, ServeOptions, ViewOptions, ViewReport, Viewing,
+    Media, SendOptions, ServeOptions, SyntheticTrack, Track, ViewOptions, ViewReport, Viewing,
 };
 use quinn::{Connection, Endpoint, Runtime, TokioRuntime};
 use tokio::io::AsyncWrite;
@@ -51,11 +51,14 @@ fn pictures(count: usize) -> Media {
     Media::Recorded {
         pictures: (0..count)
             .map(|nth| AccessUnit {
+                track: Track::VIDEO,
                 bytes: vec![nth as u8; 100 + nth * 997].into(),
                 entry: (nth % 10 == 0).then_some(0),
                 parameters: Bytes::new(),
+                time: None,
             })
             .collect(),
+        tables: Bytes::new(),
         frame_rate: 100.0,
         repeat: false,
     }
@@ -233,13 +236,10 @@ async fn more_viewers_than_there_is_room_for_are_refused() {
 async fn hostile(bytes: Bytes, as_datagram: bool) -> Result<(), AppError> {
     let pair = Pair::streaming();
     let server = pair.server.clone();
-    let delivery = if as_datagram { "datagrams" } else { "frames" };
     let serving = tokio::spawn(async move {
         let connection = server.accept().await.unwrap().await.unwrap();
         let (mut control, _recv) = connection.accept_bi().await.unwrap();
-        let answer = format!(
-            r#"{{"accepted":{{"clock_us":0,"delivery":"{delivery}","frame_rate":30.0,"real":false}}}}"#
-        );
+        let answer = r#"{"accepted":{"clock_us":0,"frame_rate":30.0,"encoded":true,"tables":""}}"#;
         control
             .write_all(&[&[0, answer.len() as u8], answer.as_bytes()].concat())
             .await
@@ -268,6 +268,7 @@ async fn what_is_no_frame_ends_the_stream_with_an_error() {
     let header = |length| {
         let mut bytes = BytesMut::new();
         let header = Header {
+            track: Track::VIDEO,
             sequence: 0,
             captured_us: 0,
             bitrate_bps: 0,
@@ -306,6 +307,8 @@ async fn a_picture_comes_out_when_it_is_due_although_the_next_one_has_not_come()
         watching(Some(Duration::from_secs(60)), Some(memory.clone())),
     ));
     let picture = |nth: u8| AccessUnit {
+        track: Track::VIDEO,
+        time: None,
         bytes: vec![nth; 3].into(),
         entry: (nth == 0).then_some(0),
         parameters: Bytes::new(),
@@ -323,4 +326,33 @@ async fn a_picture_comes_out_when_it_is_due_although_the_next_one_has_not_come()
         .expect("they were due long ago");
     assert_eq!(*memory.0.lock().unwrap(), [0, 0, 0, 1, 1, 1]);
     viewer.abort();
+}
+
+#[tokio::test]
+async fn each_track_arrives_by_its_own_delivery_and_has_its_own_figures() {
+    let specs = [
+        "sound:bytes=80,rate=50",
+        "video:bytes=2000,rate=25,group=10,key_ratio=4",
+        "video:bytes=4000,rate=25,group=10,key_ratio=4",
+        "data:bytes=10,rate=5",
+    ];
+    let tracks = SyntheticTrack::all(specs).unwrap();
+    let pair = Pair::streaming();
+    let mut options = options(Media::Tracks(tracks.into()), Delivery::Groups);
+    options.send.sound_delivery = Delivery::Datagrams;
+    // A busy machine is no reason to give something up.
+    options.send.cancel_after = Duration::from_secs(60);
+    serve(pair.server.clone(), options);
+    let time = Some(Duration::from_secs(1));
+    let (result, report) = watch(pair.connect().await, watching(time, None)).await;
+    result.unwrap();
+    let names: Vec<String> = report.tracks.iter().map(|t| t.track.to_string()).collect();
+    assert_eq!(names, ["sound", "video", "video 2", "data"]);
+    let of = |nth: usize| &report.tracks[nth].frames;
+    assert_eq!(report.frames, *of(1));
+    assert!(of(0).received > of(1).received && of(2).received > of(3).received);
+    assert!(
+        report.tracks.iter().all(|track| track.frames.lost == 0),
+        "{report:?}"
+    );
 }

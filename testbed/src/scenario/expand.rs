@@ -297,7 +297,9 @@ impl Expansion<'_> {
                 App::Stream(StreamSpec {
                     encoder: stream.value.encoder(self.file.seed),
                     send: stream.value.send(),
+                    tracks: stream.value.tracks().into(),
                     buffer: stream.value.buffer(),
+                    latency: stream.value.latency(),
                 })
             }
             AppName::Tcp => App::Tcp {

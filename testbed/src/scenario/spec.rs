@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel::{EcnUse, Pacing};
 use evenkeel_apps::bulk::{AckFrequency, LossDetection};
-use evenkeel_apps::stream::{EncoderConfig, SendOptions};
+use evenkeel_apps::stream::{EncoderConfig, SendOptions, SyntheticTrack};
 use evenkeel_queue::description::LinkDescription;
 use evenkeel_queue::{DeliveryTrace, OPPORTUNITY_BYTES};
 use serde::{Deserialize, Serialize};
@@ -162,14 +162,18 @@ pub enum App {
 }
 
 /// A stream of live media.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct StreamSpec {
     /// The encoder; its noise is seeded by the scenario.
     pub encoder: EncoderConfig,
     /// How frames travel, and how the encoder follows the connection.
     pub send: SendOptions,
+    /// Tracks of fixed sizes instead of the encoder, if there are some.
+    pub tracks: Arc<[SyntheticTrack]>,
     /// The viewer's playout buffer.
     pub buffer: Duration,
+    /// The viewer's fixed delay instead.
+    pub latency: Option<Duration>,
 }
 
 /// What a bulk transfer consists of.

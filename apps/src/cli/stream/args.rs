@@ -1,14 +1,16 @@
 //! The options of `evenkeel stream`.
 
 use std::io::{IsTerminal, stdin, stdout};
-use std::{path::PathBuf, time::Duration};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::builder::{Resettable, TypedValueParser};
 use clap::{Arg, Args, Subcommand, ValueEnum};
 
+use super::rate::RateTarget;
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
 use crate::cli::failure::Failure;
-use crate::stream::{AdaptConfig, EncoderConfig, SendOptions};
+use crate::stream::{AdaptConfig, EncoderConfig, SendOptions, SyntheticTrack};
 use crate::time::{positive_seconds, seconds, within};
 
 const SERVER_EXAMPLES: &str = "\
@@ -17,8 +19,9 @@ Examples:
   evenkeel stream server --bitrate 10M --controller cubic
   evenkeel stream server --bitrate 2M --fixed --delivery datagrams
   evenkeel stream server --input clip.h264 --frame-rate 25 --repeat
-  ffmpeg -re -i in.mp4 -an -c:v libx264 -tune zerolatency -f h264 - |
-    evenkeel stream server --input - --frame-rate 25
+  evenkeel stream server --track sound:bytes=80,rate=50 --track video:bytes=4000,rate=30
+  ffmpeg -re -i in.mp4 -c:v libx264 -tune zerolatency -c:a aac -f mpegts - |
+    evenkeel stream server --input -
 
 It prints the certificate's pin and the client's command line. It ends when it is interrupted, or
 when standard input has ended and the last viewer is gone.
@@ -29,25 +32,26 @@ Examples:
   evenkeel stream client host.example --pin sha256:...         watch until interrupted
   evenkeel stream client host.example --time 60 --buffer 300 --json ...
   evenkeel stream client host.example --time 60 --plot ...
-  evenkeel stream client host.example --output - ... | ffplay -f h264 -
+  evenkeel stream client host.example --output - ... | ffplay -
 
 Exit status: 0 the stream's end or the end of --time, 1 failed, 2 usage error,
 130 interrupted. Whenever a frame arrived, it prints a report.";
 
 const PUBLISH_EXAMPLES: &str = "\
 Examples:
+  evenkeel stream publish clip.ts
   evenkeel stream publish clip.h264 --frame-rate 25
-  ffmpeg -re -i in.mp4 -an -c:v libx264 -tune zerolatency -f h264 - | evenkeel stream publish
+  ffmpeg -re -i in.mp4 -c:v libx264 -tune zerolatency -c:a aac -f mpegts - | evenkeel stream publish
 
 It prints the command that plays the stream. All else is as with `evenkeel stream server`.";
 
 const PLAY_EXAMPLES: &str = "\
 Examples:
-  evenkeel stream play host.example --pin sha256:... | ffplay -f h264 -
-  evenkeel stream play host.example --pin sha256:... > out.h264
-  evenkeel stream play host.example out.h264 --pin sha256:...
+  evenkeel stream play host.example --pin sha256:... | ffplay -
+  evenkeel stream play host.example --pin sha256:... > out.ts
+  evenkeel stream play host.example out.ts --pin sha256:...
 
-The report goes to standard error if the video goes to standard output. All else is as with
+The report goes to standard error if the stream goes to standard output. All else is as with
 `evenkeel stream client`.";
 
 #[derive(Debug, Subcommand)]
@@ -72,13 +76,28 @@ pub(crate) struct StreamServerArgs {
     pub(crate) at: ListenArgs,
     #[command(flatten)]
     pub(crate) transport: TransportArgs,
-    /// Stream H.264 or HEVC in Annex B format from this file, or `-` for standard input, at its own
-    /// bitrate instead of the synthetic encoder's
+    /// Stream MPEG-TS, or H.264 or HEVC in Annex B format, from this file, or `-` for standard input,
+    /// at its own bitrate instead of the synthetic encoder's
     #[arg(long, value_name = "FILE")]
     pub(crate) input: Option<PathBuf>,
+    /// With `publish`: tell the encoder behind standard input the rate to use, in bits per second, whenever it
+    /// changes: a line in FILE, to a socket (`unix:PATH`) or to a command's input (`exec:COMMAND`)
+    ///
+    /// It is the rate of all tracks together that the slowest viewer's path carries. --bitrate,
+    /// --floor, --start-rate, --headroom and --rise bound it.
+    #[arg(long, value_name = "TARGET")]
+    pub(crate) encoder_rate: Option<RateTarget>,
     /// Repeat the file
     #[arg(long, requires = "input")]
     pub(crate) repeat: bool,
+    /// Synthetic tracks of fixed sizes instead of the encoder, as `sound:bytes=80,rate=50` or
+    /// `video:bytes=3750,rate=30,group=30,key_ratio=10`; give it once for each track
+    #[arg(
+        long = "track",
+        value_name = "KIND:KEY=VALUE,...",
+        conflicts_with = "input"
+    )]
+    pub(crate) tracks: Vec<String>,
     #[command(flatten)]
     send: SendOptions,
     #[command(flatten)]
@@ -172,8 +191,9 @@ impl StreamSide {
                     frame_rate: EncoderConfig::default().frame_rate,
                     ..server.encoder
                 };
-                let follows = AdaptConfig::default();
-                if synthetic != EncoderConfig::default() || server.send.adapt != follows {
+                let follows =
+                    server.encoder_rate.is_some() || server.send.adapt == AdaptConfig::default();
+                if synthetic != EncoderConfig::default() || !follows || !server.tracks.is_empty() {
                     return Err(Failure::usage(
                         "options of the synthetic encoder cannot be used with real media",
                         "see `evenkeel stream publish --help`",
@@ -185,18 +205,30 @@ impl StreamSide {
                         "name a file, or pipe in what an encoder makes",
                     ));
                 }
-                server.input.get_or_insert_with(|| "-".into());
+                let input = server.input.get_or_insert_with(|| "-".into());
+                if server.encoder_rate.is_some() && input.as_path() != Path::new("-") {
+                    return Err(Failure::usage(
+                        "--encoder-rate is for an encoder, and a file has none",
+                        "pipe in what an encoder makes",
+                    ));
+                }
                 server.names = PUBLISH_AND_PLAY;
             }
             Self::Play(client) => {
                 if client.output.is_none() && stdout().is_terminal() {
                     return Err(Failure::usage(
                         "standard output is a terminal, which shows no video",
-                        "name a file, or pipe into a player: `| ffplay -f h264 -`",
+                        "name a file, or pipe into a player: `| ffplay -`",
                     ));
                 }
                 client.output.get_or_insert_with(|| "-".into());
                 client.names = PUBLISH_AND_PLAY;
+            }
+            Self::Server(server) if server.encoder_rate.is_some() => {
+                return Err(Failure::usage(
+                    "--encoder-rate is for an encoder behind standard input",
+                    "use `evenkeel stream publish`",
+                ));
             }
             Self::Server(_) | Self::Client(_) => {}
         }
@@ -208,10 +240,12 @@ impl StreamSide {
 fn of_publisher(arg: Arg) -> Arg {
     match arg.get_id().as_str() {
         "input" => arg.long(Resettable::Reset).index(1).help(
-            "H.264 or HEVC in Annex B format, or `-` for standard input, the default in a pipe",
+            "MPEG-TS, or H.264 or HEVC in Annex B format, or `-` for standard input, the default in \
+             a pipe",
         ),
-        "group" | "key_ratio" | "noise" | "seed" | "ceiling_bps" | "floor_bps" | "start_bps"
-        | "headroom" | "deadband" | "rise_per_s" | "fixed" => arg.hide(true),
+        "group" | "key_ratio" | "noise" | "seed" | "deadband" | "fixed" | "tracks" => {
+            arg.hide(true)
+        }
         _ => arg,
     }
 }
@@ -233,9 +267,24 @@ impl StreamServerArgs {
         self.encoder.check().map(|()| self.encoder)
     }
 
+    /// Returns the synthetic tracks.
+    pub(crate) fn tracks(&self) -> Result<Vec<SyntheticTrack>, Failure> {
+        let tracks = SyntheticTrack::all(self.tracks.iter().map(String::as_str));
+        tracks.map_err(|error| {
+            let server = self.names.server;
+            let remedy = format!("see `evenkeel stream {server} --help`");
+            Failure::usage(format!("--track: {error}"), remedy)
+        })
+    }
+
     /// Returns how to send to each viewer, or says which value is out of range.
     pub(crate) fn send(&self) -> Result<SendOptions, String> {
         let mut send = self.send;
+        if let Ok(tracks) = self.tracks()
+            && !tracks.is_empty()
+        {
+            send.adapt = AdaptConfig::fixed(SyntheticTrack::total_bps(&tracks));
+        }
         send.adapt.floor_bps = send.adapt.floor_bps.min(send.adapt.ceiling_bps);
         send.adapt.check().map(|()| send)
     }

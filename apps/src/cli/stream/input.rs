@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 use std::{os::fd::AsFd, path::Path, sync::Arc};
 
+use bytes::Bytes;
 use quinn::{Runtime, TokioRuntime};
 use tokio::fs::File;
 use tokio::io::AsyncReadExt;
@@ -12,7 +13,7 @@ use tokio::time::timeout;
 use super::{args::StreamServerArgs, system::descriptor};
 use crate::cli::failure::{Failure, plain};
 use crate::cli::server::Event;
-use crate::stream::{AccessUnit, AccessUnits, EncoderConfig, Live, Media};
+use crate::stream::{AccessUnit, EncoderConfig, Kind, Live, Media, Source};
 
 /// The longest file to stream, 1 GiB: all viewers share it in memory.
 const MAX_FILE: u64 = 1 << 30;
@@ -32,28 +33,46 @@ pub(crate) async fn open<E: Send + 'static>(
     report: &mpsc::UnboundedSender<Event<E>>,
 ) -> Result<Media, Failure> {
     Ok(match &args.input {
+        None if !args.tracks.is_empty() => Media::Tracks(args.tracks()?.into()),
         None => Media::Synthetic(encoder),
         Some(path) if path == Path::new("-") => {
-            let live = Arc::new(Live::new(encoder.frame_rate));
+            let live = Arc::new(match args.encoder_rate {
+                Some(_) => Live::following(encoder.frame_rate),
+                None => Live::new(encoder.frame_rate),
+            });
             let input = descriptor(std::io::stdin().as_fd(), "input")?;
             tokio::spawn(read(input, live.clone(), report.clone()));
             Media::Live(live)
         }
-        Some(path) => Media::Recorded {
-            pictures: recorded(path).await?,
-            frame_rate: encoder.frame_rate,
-            repeat: args.repeat,
-        },
+        Some(path) => {
+            let (pictures, tables) = recorded(path).await?;
+            if args.repeat && pictures.iter().any(|picture| picture.time.is_some()) {
+                return Err(Failure::usage(
+                    "--repeat would turn back the times in MPEG-TS",
+                    format!(
+                        "have ffmpeg repeat it: `ffmpeg -stream_loop -1 -re -i {} -c copy -f \
+                         mpegts - | evenkeel stream publish`",
+                        path.display()
+                    ),
+                ));
+            }
+            Media::Recorded {
+                pictures,
+                tables,
+                frame_rate: encoder.frame_rate,
+                repeat: args.repeat,
+            }
+        }
     })
 }
 
-/// Reads all pictures of a file.
-async fn recorded(path: &Path) -> Result<Arc<[AccessUnit]>, Failure> {
+/// Reads all frames of a file; with them the tables that viewers get first.
+async fn recorded(path: &Path) -> Result<(Arc<[AccessUnit]>, Bytes), Failure> {
     let failure = |cause: &dyn std::fmt::Display| {
         Failure::failed(
             format!("cannot stream {}: {cause}", path.display()),
-            "give it H.264 or HEVC in Annex B format; `ffmpeg -i FILE -an -c:v libx264 -f h264 \
-             OUT` makes it, `-c:v copy` where it is one of them already",
+            "give it MPEG-TS, or H.264 or HEVC in Annex B format; `ffmpeg -i FILE -c copy -f mpegts \
+             OUT` makes it",
         )
     };
     let metadata = tokio::fs::metadata(path).await;
@@ -63,78 +82,79 @@ async fn recorded(path: &Path) -> Result<Arc<[AccessUnit]>, Failure> {
     }
     let file = File::open(path).await;
     let file = file.map_err(|error| failure(&plain(&error)))?;
-    let mut pictures = Vec::new();
-    let read = read_pictures(file, |picture| pictures.push(picture)).await;
-    read.map_err(|cause| failure(&cause))?;
-    if pictures.is_empty() {
-        return Err(failure(&"it has no picture"));
+    let read = read_frames(file).await.map_err(|cause| failure(&cause))?;
+    if !read.0.iter().any(|frame| frame.track.kind != Kind::Tables) {
+        return Err(failure(&"it has no picture and no sound"));
     }
-    Ok(pictures.into())
+    Ok(read)
 }
 
-/// Reads pictures from standard input, until it ends or is no byte stream.
+/// Reads frames from standard input, until it ends or is no byte stream.
 async fn read<E>(input: File, live: Arc<Live>, report: mpsc::UnboundedSender<Event<E>>) {
     if let Err(cause) = read_live(input, &live).await {
         // Nobody listens once the server stops.
         let _ = report.send(Event::Over(Err(Failure::failed(
             format!("cannot stream standard input: {cause}"),
-            "send H.264 or HEVC in Annex B format, as `ffmpeg ... -f h264 -` does",
+            "send MPEG-TS, or H.264 or HEVC in Annex B format, as `ffmpeg ... -f mpegts -` does",
         ))));
     }
     live.end();
 }
 
-/// Reads pictures as they come: each was captured when its first byte came, and goes on when another
+/// Reads frames as they come: each was captured when its first byte came, and goes on when another
 /// begins, or when nothing more has come of it for [`QUIET`].
 async fn read_live(mut input: File, live: &Live) -> Result<(), String> {
-    let mut parser = AccessUnits::default();
+    let mut source = Source::default();
     let mut buffer = vec![0; READ];
-    // When the picture began that is not complete.
-    let mut began: Option<Instant> = None;
     loop {
         let reading = input.read(&mut buffer);
-        let length = match began {
-            None => reading.await,
-            Some(at) => match timeout(QUIET, reading).await {
+        let length = match source.has_begun() {
+            false => reading.await,
+            true => match timeout(QUIET, reading).await {
                 Ok(length) => length,
                 Err(_) => {
-                    began = None;
-                    if let Some(picture) = parser.flush() {
-                        live.push(at, picture);
-                    }
+                    push(live, source.flush());
                     continue;
                 }
             },
         };
-        let now = TokioRuntime.now();
         let length = length.map_err(|error| plain(&error))?;
         if length == 0 {
             break;
         }
-        let pictures = parser.push(&buffer[..length]);
-        for picture in pictures.map_err(|error| error.to_string())? {
-            live.push(began.replace(now).unwrap_or(now), picture);
+        let frames = source.push(TokioRuntime.now(), &buffer[..length]);
+        let frames = frames.map_err(|error| error.to_string())?;
+        if let Some(tables) = source.tables() {
+            live.describe(tables);
         }
-        began.get_or_insert(now);
+        push(live, frames);
     }
-    let at = began.unwrap_or_else(|| TokioRuntime.now());
-    (parser.finish().into_iter()).for_each(|picture| live.push(at, picture));
+    push(live, source.finish(TokioRuntime.now()));
     Ok(())
 }
 
-async fn read_pictures(mut input: File, mut take: impl FnMut(AccessUnit)) -> Result<(), String> {
-    let mut parser = AccessUnits::default();
+fn push(live: &Live, frames: Vec<(Instant, AccessUnit)>) {
+    for (at, frame) in frames {
+        live.push(at, frame);
+    }
+}
+
+/// Reads all frames, and the tables in force at the end.
+async fn read_frames(mut input: File) -> Result<(Arc<[AccessUnit]>, Bytes), String> {
+    let mut source = Source::default();
+    let mut frames = Vec::new();
     let mut buffer = vec![0; READ];
+    let now = TokioRuntime.now();
     loop {
         let length = input.read(&mut buffer).await;
         let length = length.map_err(|error| plain(&error))?;
         if length == 0 {
             break;
         }
-        let pictures = parser.push(&buffer[..length]);
-        let pictures = pictures.map_err(|error| error.to_string())?;
-        pictures.into_iter().for_each(&mut take);
+        let more = source.push(now, &buffer[..length]);
+        frames.extend(more.map_err(|error| error.to_string())?);
     }
-    parser.finish().into_iter().for_each(take);
-    Ok(())
+    let tables = source.tables().unwrap_or_default();
+    frames.extend(source.finish(now));
+    Ok((frames.into_iter().map(|(_, frame)| frame).collect(), tables))
 }

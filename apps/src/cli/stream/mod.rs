@@ -4,5 +4,6 @@ pub(super) mod args;
 pub(super) mod client;
 mod input;
 mod output;
+mod rate;
 pub(super) mod server;
 mod system;

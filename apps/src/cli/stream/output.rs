@@ -188,6 +188,18 @@ fn table(report: &ViewReport, latency_ms: Option<f64>) -> String {
             ),
         );
     }
+    for track in report.tracks.iter().filter(|_| report.tracks.len() > 1) {
+        let frames = &track.frames;
+        let queueing = track.queueing_ms.map_or(String::new(), |queueing| {
+            let (mean, max) = (queueing.mean, queueing.max);
+            format!(", beyond the least delay {mean:.1} ms, at most {max:.1} ms")
+        });
+        let (received, lost) = (frames.received, frames.lost);
+        line(
+            &track.track.to_string(),
+            format!("{received} received, {lost} lost{queueing}"),
+        );
+    }
     for (nth, cause) in (0..).zip(causes(&report.causes)) {
         line(if nth == 0 { "late because" } else { "" }, cause);
     }
@@ -370,6 +382,7 @@ mod tests {
             },
             playout_delay_ms: None,
             variation: Vec::new(),
+            tracks: Vec::new(),
             bitrate: None,
             clock: ClockReport::Estimated {
                 offset_us: i64::MIN,

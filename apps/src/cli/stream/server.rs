@@ -14,6 +14,7 @@ use tokio::sync::{Notify, mpsc};
 use super::args::StreamServerArgs;
 use super::input;
 use super::output::{StoppedCounts, Viewer, ViewerInterval};
+use super::rate::RateSink;
 use super::system::wall_clock;
 use crate::accept::Setup;
 use crate::bulk::packets_sent;
@@ -33,7 +34,11 @@ use crate::{AppError, stream};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Serves until interrupted, or once.
-pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: StreamServerArgs,
+    rate: Option<RateSink>,
+    controllers: &Controllers,
+) -> Result<(), Failure> {
     let wrong = |cause: String| {
         let server = args.names.server;
         Failure::usage(cause, format!("see `evenkeel stream {server} --help`"))
@@ -54,7 +59,7 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
     let server = Server::start(&args.at, &args.output, controller, transport).await?;
     let live = match &media {
         Media::Live(live) => Some(live.clone()),
-        Media::Synthetic(_) | Media::Recorded { .. } => None,
+        Media::Synthetic(_) | Media::Tracks(_) | Media::Recorded { .. } => None,
     };
     let viewers = Arc::new(Viewers {
         live: Arc::default(),
@@ -78,6 +83,16 @@ pub(crate) async fn run(args: StreamServerArgs, controllers: &Controllers) -> Re
     ));
     if let Some(live) = live {
         tokio::spawn(viewers.clone().end_with(live));
+    }
+    if let Some(rate) = rate {
+        let (viewers, start_bps) = (viewers.live.clone(), send.adapt.start_bps);
+        tokio::spawn(rate.follow(move || {
+            let viewers = lock(&viewers);
+            let rates = viewers
+                .values()
+                .map(|viewer| viewer.sending.counts().bitrate_bps);
+            Some(rates.filter(|rate| *rate > 0).min().unwrap_or(start_bps))
+        }));
     }
     server.attend(serving, args.once, events, viewers).await
 }

@@ -2,7 +2,7 @@
 
 /// A coding with a byte stream format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Codec {
+pub(in crate::stream) enum Codec {
     /// ITU-T H.264.
     H264,
     /// ITU-T H.265.

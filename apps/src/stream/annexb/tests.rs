@@ -26,6 +26,8 @@ fn a_picture_is_a_unit_with_what_stands_before_it() {
     for chunk in [1, 3, 7, 1000] {
         let units = cut(&stream, chunk);
         let unit = |bytes: &[u8], entry| AccessUnit {
+            track: Track::VIDEO,
+            time: None,
             bytes: Bytes::copy_from_slice(bytes),
             entry,
             parameters: Bytes::new(),

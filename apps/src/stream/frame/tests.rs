@@ -4,7 +4,7 @@ use super::*;
 
 fn any_header() -> impl Strategy<Value = Header> {
     (
-        any::<u32>(),
+        any::<(u8, u32)>(),
         any::<u64>(),
         any::<u32>(),
         1..=MAX_FRAME as u32,
@@ -12,7 +12,8 @@ fn any_header() -> impl Strategy<Value = Header> {
         any::<[u8; 7]>(),
     )
         .prop_map(
-            |(sequence, captured_us, bitrate_bps, length, entry, delays)| Header {
+            |((track, sequence), captured_us, bitrate_bps, length, entry, delays)| Header {
+                track: Track::of_byte(track),
                 sequence,
                 captured_us,
                 bitrate_bps,
@@ -33,6 +34,7 @@ fn any_header() -> impl Strategy<Value = Header> {
 
 fn header(length: usize) -> Header {
     Header {
+        track: Track::VIDEO,
         sequence: 7,
         captured_us: 1,
         bitrate_bps: 2,

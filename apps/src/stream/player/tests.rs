@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::track::Track;
 use super::*;
 
 const FRAME: Duration = Duration::from_millis(40);
@@ -11,6 +12,7 @@ fn player() -> Player {
 /// Frame `sequence` is captured at `40 * sequence` ms and arrives at `at_ms`.
 fn arrive(player: &mut Player, sequence: u32, at_ms: i64) -> usize {
     let header = Header {
+        track: Track::VIDEO,
         sequence,
         captured_us: 0,
         bitrate_bps: 0,
@@ -134,6 +136,7 @@ fn after_a_gap_pictures_are_whole_when_a_recovery_is_complete() {
     let mut player = player();
     let mut arrive = |sequence, entry| {
         let header = Header {
+            track: Track::VIDEO,
             sequence,
             captured_us: 0,
             bitrate_bps: 0,

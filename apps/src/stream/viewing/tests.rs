@@ -1,4 +1,5 @@
 use super::super::lateness::Delays;
+use super::super::report::{FrameCounts, JitterReport};
 use super::*;
 use evenkeel_tests::time::{epoch, ms};
 
@@ -22,6 +23,7 @@ fn begin_with(viewing: Viewing, began: Instant, omit: Duration, clock: Compariso
 /// Frame `sequence`, captured `50 * sequence` ms after the beginning.
 fn header(sequence: u32) -> Header {
     Header {
+        track: Track::VIDEO,
         sequence,
         captured_us: 5_000_000 + 50_000 * u64::from(sequence),
         bitrate_bps: 1_000_000 + sequence / 10,
@@ -313,4 +315,45 @@ fn a_snapshot_counts_what_was_late_also_where_an_output_takes_the_frames() {
         let report = viewing.report(began + ms(380)).unwrap();
         assert_eq!(report.frames.dropped, dropped);
     }
+}
+
+#[test]
+fn a_late_picture_makes_no_gap_in_the_sound_which_follows_it_slowly() {
+    let began = epoch();
+    let viewing = begin(began, Duration::ZERO, Comparison::default());
+    let sound = Track::new(Kind::Sound, 0);
+    let delay = |viewing: &Viewing, track| {
+        let player = viewing.with(|state| state.tracks[&track].player.playout_delay());
+        player.unwrap().unwrap()
+    };
+    // Pictures come again after 400 ms without any.
+    let stalled = |n: u32| (20..29).contains(&n);
+    let pictures = (0..101).map(|n| (if stalled(n) { 1420 } else { 50 * n + 20 }, false, n));
+    let mut events: Vec<_> = (0..101)
+        .map(|n| (50 * n + 20, true, n))
+        .chain(pictures)
+        .collect();
+    events.sort_unstable();
+    for (at_ms, is_sound, sequence) in events {
+        let at = began + ms(u64::from(at_ms));
+        let header = Header {
+            track: if is_sound { sound } else { Track::VIDEO },
+            entry: Some(0),
+            ..header(sequence)
+        };
+        viewing.frame(at, &header, Bytes::new());
+        if (at_ms, is_sound) == (1470, true) {
+            assert_eq!(delay(&viewing, Track::VIDEO), ms(420));
+            assert!(delay(&viewing, sound) < ms(150));
+        }
+    }
+    viewing.cut(began + ms(6000));
+    // Both come nearer to each other: pictures play faster, sound slower.
+    let (seen, heard) = (delay(&viewing, Track::VIDEO), delay(&viewing, sound));
+    assert!(seen.abs_diff(heard) <= ms(5), "{seen:?} {heard:?}");
+    let report = viewing.report(began + ms(6000)).unwrap();
+    assert_eq!(report.tracks[0].frames.on_time, 101);
+    assert_eq!((report.frames.on_time, report.frames.late), (100, 1));
+    let queueing = report.tracks[1].queueing_ms.unwrap();
+    assert_eq!(queueing.max, 400.0);
 }

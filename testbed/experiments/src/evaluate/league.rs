@@ -117,6 +117,17 @@ impl<'r> Outcome<'r> {
             let sum = |path: &&str| numbers(&streams, path).iter().sum::<f64>();
             (!streams.is_empty()).then(|| paths.iter().map(sum).sum::<f64>())
         };
+        let queueing_of = |kind: &str, index: u64, figure: &str| {
+            let tracks = streams
+                .iter()
+                .filter_map(|stream| stream["tracks"].as_array());
+            let tracks = tracks.filter(|tracks| tracks.len() > 1).flatten();
+            let tracks = tracks.filter(|track| track["kind"] == kind && track["index"] == index);
+            Across::Max.of(&tracks
+                .filter_map(|track| number(track, figure))
+                .collect::<Vec<_>>())
+        };
+        let [mean, max] = ["queueing_ms.mean", "queueing_ms.max"];
         let frames = seen(&["frames.received", "frames.lost"]);
         let late = seen(&["frames.late", "frames.skipped", "frames.lost"]);
         Ok(vec![
@@ -145,6 +156,12 @@ impl<'r> Outcome<'r> {
                 Figure::FrameP95Ms,
                 Across::Max.of(&numbers(&streams, "delay_ms.p95")),
             ),
+            (Figure::SoundMeanMs, queueing_of("sound", 0, mean)),
+            (Figure::SoundMaxMs, queueing_of("sound", 0, max)),
+            (Figure::LowMeanMs, queueing_of("video", 0, mean)),
+            (Figure::LowMaxMs, queueing_of("video", 0, max)),
+            (Figure::HighMeanMs, queueing_of("video", 1, mean)),
+            (Figure::HighMaxMs, queueing_of("video", 1, max)),
             (Figure::Stalls, seen(&["stalls.count"])),
             (Figure::StalledS, seen(&["stalls.total_s"])),
         ])

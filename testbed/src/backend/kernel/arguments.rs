@@ -120,14 +120,20 @@ pub(super) fn stream_server(
     let (encoder, send, adapt) = (&stream.encoder, &stream.send, &stream.send.adapt);
     let mut arguments = Arguments::new(spec, ["stream", "server"]);
     arguments.add("--listen", address);
-    let delivery = match send.delivery {
+    let name = |delivery| match delivery {
         Delivery::Frames => "frames",
         Delivery::Groups => "groups",
         Delivery::Datagrams => "datagrams",
     };
-    arguments.add("--delivery", delivery);
+    arguments.add("--delivery", name(send.delivery));
+    arguments.add("--sound-delivery", name(send.sound_delivery));
     arguments.add("--cancel-after", send.cancel_after.as_secs_f64());
-    arguments.add("--bitrate", adapt.ceiling_bps);
+    for track in stream.tracks.iter() {
+        arguments.add("--track", &track.spec);
+    }
+    if stream.tracks.is_empty() {
+        arguments.add("--bitrate", adapt.ceiling_bps);
+    }
     if !adapt.fixed {
         arguments.add("--start-rate", adapt.start_bps);
         arguments.add("--floor", adapt.floor_bps);
@@ -140,7 +146,7 @@ pub(super) fn stream_server(
     arguments.add("--key-ratio", encoder.key_ratio);
     arguments.add("--noise", encoder.noise);
     arguments.add("--seed", encoder.seed);
-    arguments.flag("--fixed", adapt.fixed);
+    arguments.flag("--fixed", adapt.fixed && stream.tracks.is_empty());
     arguments.add_sender(spec, scenario.sampling_interval);
     arguments.0
 }
@@ -158,7 +164,10 @@ pub(super) fn stream_client(
     arguments.add("--pin", pin);
     arguments.add("--bind", spec.to.address(spec.ip_version));
     arguments.add("--clock", "shared");
-    arguments.add("--buffer", stream.buffer.as_millis());
+    match stream.latency {
+        Some(latency) => arguments.add("--latency", latency.as_secs_f64()),
+        None => arguments.add("--buffer", stream.buffer.as_millis()),
+    }
     let omit = scenario.warmup.saturating_sub(spec.start);
     arguments.add("--omit", omit.as_secs_f64());
     arguments.add_receiver(spec, scenario.sampling_interval);

@@ -38,7 +38,10 @@ pub(super) fn spawn(
         endpoints.sender,
         Arc::new(sending.clone()),
         ServeOptions {
-            media: Media::Synthetic(stream.encoder),
+            media: match stream.tracks.is_empty() {
+                true => Media::Synthetic(stream.encoder),
+                false => Media::Tracks(stream.tracks.clone()),
+            },
             send: stream.send,
             viewers: 1,
             patience: scenario.duration,
@@ -50,7 +53,10 @@ pub(super) fn spawn(
             }),
         },
     )));
-    let viewing = Arc::<Viewing>::default();
+    let viewing = stream
+        .latency
+        .map_or_else(Viewing::default, Viewing::with_latency);
+    let viewing = Arc::new(viewing);
     let returned = (viewing.clone(), counts);
     let (start, stop) = (epoch + spec.start, epoch + spec.stop);
     // A flow that lasts to the end of the run is not torn down in its last instant.

@@ -13,7 +13,7 @@ use super::regret::RegretRow;
 use crate::spec::league::Figure;
 
 /// Columns of raw figures: what they are called, their unit, and by what they are multiplied.
-const COLUMNS: [(Figure, &str, &str, f64); 15] = [
+const COLUMNS: [(Figure, &str, &str, f64); 21] = [
     (Figure::Share, "share", "", 1.0),
     (Figure::Others, "others", "", 1.0),
     (Figure::QueueingP50Ms, "queueing p50", "ms", 1.0),
@@ -24,6 +24,12 @@ const COLUMNS: [(Figure, &str, &str, f64); 15] = [
     (Figure::CompletionS, "completion", "s", 1.0),
     (Figure::FramesLate, "frames late", "%", 100.0),
     (Figure::FrameP95Ms, "frame p95", "ms", 1.0),
+    (Figure::SoundMeanMs, "sound", "ms", 1.0),
+    (Figure::SoundMaxMs, "max", "ms", 1.0),
+    (Figure::LowMeanMs, "low video", "ms", 1.0),
+    (Figure::LowMaxMs, "max", "ms", 1.0),
+    (Figure::HighMeanMs, "high video", "ms", 1.0),
+    (Figure::HighMaxMs, "max", "ms", 1.0),
     (Figure::Stalls, "stalls", "", 1.0),
     (Figure::StalledS, "stalled", "s", 1.0),
     (Figure::Cov100Ms, "CoV 0.1 s", "", 1.0),
