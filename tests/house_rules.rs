@@ -15,6 +15,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("evenkeel-wire", &[]),
     ("evenkeel-spec", &[]),
     ("evenkeel-log", &[]),
+    ("evenkeel-picture", &[]),
     ("evenkeel-sandbox", &[]),
     (
         "evenkeel-congestion",
@@ -77,6 +78,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "evenkeel",
             "evenkeel-apps",
             "evenkeel-congestion",
+            "evenkeel-picture",
             "evenkeel-queue",
             "evenkeel-sim",
             "evenkeel-spec",
