@@ -2,13 +2,12 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use evenkeel_spec::quantity;
 
 use super::files::is_standard;
-use crate::bulk::{Amount, Direction, Job, MAX_STREAMS, OnOff};
+use crate::bulk::{Amount, Direction, Hashing, Job, MAX_STREAMS, OnOff};
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
 use crate::cli::units::size;
 use crate::path::HeaderUse;
@@ -37,6 +36,7 @@ Examples:
   evenkeel bulk server                            all addresses, port 4433
   evenkeel bulk server --listen 127.0.0.1:0       a free port on this machine only
   evenkeel bulk server --root /srv/data --once    offer files, serve one client
+  evenkeel bulk server --controllers cubic,bbr    clients may ask for these besides keel
   evenkeel bulk server --cert chain.pem --key key.pem
 
 It prints the certificate's pin and the client's command line. Interrupt it to stop it.
@@ -59,6 +59,10 @@ pub(crate) struct ServerArgs {
     pub(crate) at: ListenArgs,
     #[command(flatten)]
     pub(crate) transport: TransportArgs,
+    /// Besides --controller, send with these if clients ask for one: names separated by commas
+    #[arg(long, value_name = "NAMES", value_parser = names, default_value = "",
+          hide_default_value = true)]
+    pub(crate) controllers: Names,
     /// Offer the files below this directory by name
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
@@ -83,8 +87,9 @@ pub(crate) struct ServerArgs {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("amount").args(["file", "bytes", "time"]))]
 pub(crate) struct ClientArgs {
+    // The first: reading the other fields takes what they read away.
     #[command(flatten)]
-    _of_a_sender: SendersController,
+    asked_for: AskedFor,
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
     /// Send this file, `-` for standard input; with --reverse, the server's file of this name
@@ -130,8 +135,11 @@ pub(crate) struct ClientArgs {
     /// Write the server's data to this file, `-` for standard output
     #[arg(long, value_name = "FILE", requires = "reverse")]
     pub(crate) output: Option<PathBuf>,
-    /// Do not compute SHA-256; saves CPU above about 1 Gb/s
+    /// Compare SHA-256, as sha256sum computes it, instead of BLAKE3, which takes less time
     #[arg(long)]
+    sha256: bool,
+    /// Compare no checksums, sizes alone
+    #[arg(long, conflicts_with = "sha256")]
     no_verify: bool,
     /// Do not measure the delay: no pings before the data and beside it
     #[arg(long)]
@@ -144,27 +152,24 @@ pub(crate) struct ClientArgs {
     pub(crate) output_form: OutputArgs,
 }
 
-/// Nothing but a check: a controller is given to a side that sends.
+/// The controller that the command line names, which is the sender's; `None` if it names none.
 #[derive(Debug)]
-struct SendersController;
+struct AskedFor(Option<String>);
 
-impl FromArgMatches for SendersController {
+impl FromArgMatches for AskedFor {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = matches.value_source("controller") == Some(ValueSource::CommandLine);
-        if given && matches.get_flag("reverse") {
-            let cause = "with --reverse the server sends, and its --controller decides: give it \
-                         to `evenkeel bulk server`";
-            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, cause));
-        }
-        Ok(Self)
+        let named = matches.value_source("controller") == Some(ValueSource::CommandLine);
+        let name = matches.get_one::<String>("controller");
+        Ok(Self(name.filter(|_| named).cloned()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        Self::from_arg_matches(matches).map(|_| ())
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 
-impl Args for SendersController {
+impl Args for AskedFor {
     fn augment_args(command: Command) -> Command {
         command
     }
@@ -174,7 +179,39 @@ impl Args for SendersController {
     }
 }
 
+/// Names of controllers with their parameters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Names(pub(crate) Vec<String>);
+
+/// Reads names that commas separate, as do the parameters of one: `vegas:alpha=2,beta=4,cubic`.
+pub(crate) fn names(text: &str) -> Result<Names, String> {
+    let mut names: Vec<String> = Vec::new();
+    for part in text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
+        match names.last_mut() {
+            Some(before) if part.contains('=') && !part.contains(':') => {
+                *before = format!("{before},{part}");
+            }
+            _ => names.push(part.to_owned()),
+        }
+    }
+    match (1..names.len()).find(|at| names[..*at].contains(&names[*at])) {
+        Some(twice) => Err(format!("{} stands there twice", names[twice])),
+        None => Ok(Names(names)),
+    }
+}
+
 impl ClientArgs {
+    /// Gives a controller that belongs to the server to nobody else.
+    pub(crate) fn settle(&mut self) {
+        if self.reverse {
+            evenkeel::DEFAULT_CONTROLLER.clone_into(&mut self.transport.controller);
+        }
+    }
+
     fn direction(&self) -> Direction {
         match self.reverse {
             true => Direction::Down,
@@ -212,6 +249,19 @@ impl ClientArgs {
         self.output.as_deref().is_some_and(is_standard)
     }
 
+    /// Returns `job` in this direction: downloads ask for the sender's controller.
+    pub(crate) fn directed(&self, job: &Job, direction: Direction) -> Job {
+        let asked_for = match direction {
+            Direction::Up => None,
+            Direction::Down => self.asked_for.0.clone(),
+        };
+        Job {
+            direction,
+            controller: asked_for,
+            ..job.clone()
+        }
+    }
+
     /// Makes the job; `length` is that of the file to send, if there is one.
     pub(crate) fn job(&self, length: Option<u64>) -> Result<Job, String> {
         let amount = match (&self.file, self.bytes, self.time) {
@@ -232,12 +282,18 @@ impl ClientArgs {
         let job = Job {
             streams: self.streams,
             omit: self.omit,
-            verify: !self.no_verify,
+            verify: match (self.no_verify, self.sha256) {
+                (true, _) => None,
+                (false, true) => Some(Hashing::Sha256),
+                (false, false) => Some(Hashing::Blake3),
+            },
             rate_bps: self.bitrate,
             on_off: self.on.zip(self.off).map(|(on, off)| OnOff(on, off)),
             ..Job::new(self.direction(), amount)
         };
-        job.check().map_err(|error| error.to_string())?;
+        self.directed(&job, job.direction)
+            .check()
+            .map_err(|error| error.to_string())?;
         if (self.is_fed() || self.feeds()) && (self.streams > 1 || self.connections > 1) {
             return Err("standard input or output takes one stream over one connection".into());
         }
@@ -250,5 +306,41 @@ impl ClientArgs {
             return Err("--output is filled over one connection, not several".into());
         }
         Ok(job)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn commas_separate_names_and_the_parameters_of_one() {
+        let read = |text| names(text).map(|names| names.0);
+        assert_eq!(
+            read("keel,cubic, bbr"),
+            Ok(vec!["keel".into(), "cubic".into(), "bbr".into()])
+        );
+        assert_eq!(
+            read("vegas:alpha=2,beta=4,cubic"),
+            Ok(vec!["vegas:alpha=2,beta=4".into(), "cubic".into()])
+        );
+        assert_eq!(read(""), Ok(vec![]));
+        assert!(
+            read("keel,cubic,keel")
+                .unwrap_err()
+                .contains("keel stands there twice")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_names_or_an_error(text in "[a-c:=,. ]{0,30}") {
+            if let Ok(Names(list)) = names(&text) {
+                prop_assert!(list.iter().all(|name| !name.is_empty()));
+                prop_assert_eq!(names(&list.join(",")), Ok(Names(list)));
+            }
+        }
     }
 }
