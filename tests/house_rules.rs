@@ -53,6 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "evenkeel",
             "evenkeel-log",
+            "evenkeel-picture",
             "evenkeel-sandbox",
             "evenkeel-spec",
             "quinn",

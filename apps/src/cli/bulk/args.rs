@@ -6,6 +6,7 @@ use clap::parser::ValueSource;
 use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use evenkeel_spec::quantity;
 
+use super::compare::args::CompareArgs;
 use super::files::is_standard;
 use crate::bulk::{Amount, Direction, Hashing, Job, MAX_STREAMS, OnOff};
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
@@ -43,6 +44,15 @@ It prints the certificate's pin and the client's command line. Interrupt it to s
 Exit status: 0 interrupted or, with --once, served; 1 failed, 2 usage error.
 SSLKEYLOGFILE names a file for TLS secrets, for Wireshark.";
 
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  evenkeel bulk server --controllers keel,cubic,bbr          on the other machine
+  evenkeel bulk compare host.example --pin sha256:...        uploads, about 5 minutes
+  evenkeel bulk compare host.example --direction both --controllers keel,cubic --pin ...
+  evenkeel bulk compare host.example --out compare-123 --pin ...     continue after Ctrl-C
+
+Exit status: 0 compared, 1 failed, 2 usage error, 130 interrupted.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum BulkSide {
     /// Wait for clients, and send or receive as they ask.
@@ -51,6 +61,9 @@ pub(crate) enum BulkSide {
     /// Ask a server for one transfer, and print both sides' figures.
     #[command(after_help = CLIENT_EXAMPLES)]
     Client(Box<ClientArgs>),
+    /// Let controllers take turns on the path to a server, and say which is best there.
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(Box<CompareArgs>),
 }
 
 #[derive(Debug, Args)]

@@ -2,6 +2,7 @@
 
 pub(super) mod args;
 pub(super) mod client;
+pub(super) mod compare;
 mod ecn;
 mod files;
 pub(super) mod memories;
