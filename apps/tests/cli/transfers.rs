@@ -60,7 +60,7 @@ fn a_20_mb_file_is_downloaded_whole_over_one_stream_or_several() {
             ],
         );
         let table = success(output);
-        assert!(table.contains("verified, blake3: "), "{table}");
+        assert!(table.contains("verified, blake3:"), "{table}");
         assert_eq!(
             table.contains(&Hashing::Blake3.of(&data).to_string()),
             streams == "1"

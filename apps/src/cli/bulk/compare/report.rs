@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand_pcg::Pcg64;
 use serde::Serialize;
 
-use super::judge::{Better, Mean, Pair, Scale, best, mean, pair};
+use super::judge::{LEAST_ROUNDS, Better, Mean, Pair, Scale, best, mean, pair};
 use super::plan::Plan;
 use super::run::{Measured, Run};
 use crate::bulk::{Direction, Quantiles};
@@ -161,6 +161,9 @@ impl<'a> Comparison<'a> {
         if result.best.is_empty() {
             return None;
         }
+        if result.differences.iter().all(|pair| pair.interval.is_none()) {
+            return Some(format!("fewer than {LEAST_ROUNDS} rounds"));
+        }
         if result.best.len() == self.plan.controllers.len() {
             return Some("no difference".into());
         }
@@ -185,7 +188,8 @@ impl<'a> Comparison<'a> {
             for result in (self.results.iter()).filter(|result| result.direction == *direction) {
                 let heading = format!("{}, {}", result.figure, result.unit);
                 let verdict = self.verdict(result).unwrap_or_default();
-                text += &format!("  {heading:<38}{verdict}\n");
+                text += format!("  {heading:<38}{verdict}").trim_end();
+                text += "\n";
                 for (name, mean) in plan.controllers.iter().zip(&result.means) {
                     text += &format!("    {name:<36}{}\n", show(mean.as_ref(), plan.rounds));
                 }
