@@ -88,7 +88,7 @@ fn a_report_on_the_same_controller_under_several_names_finds_a_difference_at_mos
 #[test]
 fn a_path_that_changes_from_round_to_round_hides_no_winner() {
     let mut rng = Pcg64::new(2, 1);
-    let noise = Normal::new(0.0, 0.08).unwrap();
+    let noise = Normal::<f64>::new(0.0, 0.08).unwrap();
     let reports = 100;
     let found = (0..reports)
         .filter(|_| {
