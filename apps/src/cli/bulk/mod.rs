@@ -6,6 +6,7 @@ pub(super) mod compare;
 mod ecn;
 mod files;
 pub(super) mod memories;
+mod names;
 mod output;
 mod series;
 pub(super) mod server;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bulk::Direction;
 use crate::cli::args::ReachArgs;
-use crate::cli::bulk::args::{Names, names};
+use crate::cli::bulk::names::{Names, names};
 use crate::time::{seconds, within};
 
 #[derive(Debug, Args)]

@@ -18,7 +18,7 @@ const ERROR: f64 = 0.05;
 pub(super) const LEAST_ROUNDS: usize = 6;
 
 /// Samples that the bootstrap draws.
-const RESAMPLES: usize = 2000;
+const RESAMPLES: usize = 1000;
 
 /// What differences are made of.
 #[derive(Clone, Copy, Debug, PartialEq)]

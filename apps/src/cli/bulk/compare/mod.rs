@@ -10,6 +10,9 @@ mod page;
 mod plan;
 mod report;
 mod run;
+mod store;
+#[cfg(test)]
+mod tests;
 
 use evenkeel::Controllers;
 use quinn::{Runtime, TokioRuntime};
@@ -22,9 +25,10 @@ use crate::cli::output::print;
 use crate::path::HeaderUse;
 use crate::time::sleep_until;
 use args::CompareArgs;
-use plan::{Plan, Store, Turn};
+use plan::{Plan, Turn};
 use report::{Comparison, title};
 use run::{End, Run, calendar};
+use store::Store;
 
 /// Seeds that the program takes by itself: short ones, which are easy to type.
 const SEEDS: u64 = 1_000_000;
@@ -46,7 +50,7 @@ pub(crate) async fn run(
         return Err(Failure::usage(cause, "write --controllers keel,cubic,bbr"));
     }
     let transports = transports(&args, controllers)?;
-    let (plan, mut store, mut runs) = plan::open(&args, (calendar() * 1e6) as u64 % SEEDS)?;
+    let (plan, mut store, mut runs) = store::open(&args, (calendar() * 1e6) as u64 % SEEDS)?;
     let client = Client::open(&args.reach, transports[0].clone(), live).await?;
     let turns = plan.turns();
     if live {
@@ -67,7 +71,17 @@ pub(crate) async fn run(
         if is_done(&runs, &turn, &plan) {
             continue;
         }
-        let done = one(&client, &transports, &plan, &turn).await?;
+        let done = one(&client, &transports, &plan, &turn).await;
+        let done = done.map_err(|failure| match failure.is_interruption() {
+            true => failure.saying(
+                format!("interrupted in round {} of {}", turn.round, plan.rounds),
+                format!(
+                    "the same command with --out {} goes on",
+                    store.directory.display()
+                ),
+            ),
+            false => failure,
+        })?;
         if live {
             say(&line(&done));
         }
@@ -164,7 +178,7 @@ fn finish(
     runs: &[Run],
 ) -> Result<(), Failure> {
     let comparison = Comparison::new(plan, runs);
-    let document = plan::json(&comparison);
+    let document = store::json(&comparison);
     store.write("compare.json", &document)?;
     store.write("compare.html", &page::page(&comparison))?;
     let text = comparison.text();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand_pcg::Pcg64;
 use serde::Serialize;
 
-use super::judge::{LEAST_ROUNDS, Better, Mean, Pair, Scale, best, mean, pair};
+use super::judge::{Better, LEAST_ROUNDS, Mean, Pair, Scale, best, mean, pair};
 use super::plan::Plan;
 use super::run::{Measured, Run};
 use crate::bulk::{Direction, Quantiles};
@@ -161,7 +161,11 @@ impl<'a> Comparison<'a> {
         if result.best.is_empty() {
             return None;
         }
-        if result.differences.iter().all(|pair| pair.interval.is_none()) {
+        if result
+            .differences
+            .iter()
+            .all(|pair| pair.interval.is_none())
+        {
             return Some(format!("fewer than {LEAST_ROUNDS} rounds"));
         }
         if result.best.len() == self.plan.controllers.len() {
@@ -350,6 +354,3 @@ fn quantiles<'a>(milliseconds: impl Iterator<Item = &'a f64>) -> Option<Quantile
     let times = milliseconds.map(|ms| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default());
     Quantiles::of(&times.collect::<Vec<_>>())
 }
-
-#[cfg(test)]
-mod tests;

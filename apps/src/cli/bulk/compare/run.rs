@@ -197,10 +197,7 @@ async fn transfer(
     let runtime = Arc::new(TokioRuntime);
     let moving = bulk::client(connection.clone(), runtime, job, local, progress);
     let running = async { Ok(moving.await) };
-    let interrupted = || {
-        let cause = format!("interrupted in round {} of {}", turn.round, plan.rounds);
-        (cause, "give --out the same directory to continue")
-    };
+    let interrupted = || ("interrupted".into(), "nothing of this run was kept");
     let failed = format!("the transfer with {} failed", plan.server);
     let nothing_to_show = std::future::pending();
     client

@@ -1,7 +1,13 @@
-use super::super::args::Directions;
-use super::super::machine::Machine;
-use super::super::page::page;
-use super::*;
+//! What people and programs get of runs.
+
+use std::time::Duration;
+
+use super::args::Directions;
+use super::machine::Machine;
+use super::page::page;
+use super::plan::Plan;
+use super::report::{Comparison, title};
+use super::run::{Measured, Run};
 
 fn plan(controllers: &[&str]) -> Plan {
     Plan {
