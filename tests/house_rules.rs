@@ -15,6 +15,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("evenkeel-wire", &[]),
     ("evenkeel-spec", &[]),
     ("evenkeel-log", &[]),
+    ("evenkeel-picture", &[]),
     ("evenkeel-sandbox", &[]),
     (
         "evenkeel-congestion",
@@ -52,6 +53,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
         &[
             "evenkeel",
             "evenkeel-log",
+            "evenkeel-picture",
             "evenkeel-sandbox",
             "evenkeel-spec",
             "quinn",
@@ -77,6 +79,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "evenkeel",
             "evenkeel-apps",
             "evenkeel-congestion",
+            "evenkeel-picture",
             "evenkeel-queue",
             "evenkeel-sim",
             "evenkeel-spec",

@@ -41,7 +41,7 @@ pub enum AppError {
     #[error("it was cut off: it took longer than {} s", .0.as_secs_f64())]
     TooLong(Duration),
     /// The received bytes are not those that were sent.
-    #[error("verification failed: what arrived is not what was sent (size or SHA-256 differ)")]
+    #[error("verification failed: what arrived is not what was sent (size or checksum differ)")]
     Mismatch,
     /// Reading the source or writing the sink failed.
     #[error("{action} failed: {error}")]

@@ -1,7 +1,7 @@
 //! Waits on any runtime's clock, and reads and formats times.
 
 use std::future::poll_fn;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use evenkeel_spec::quantity::{self, Unit};
 use quinn::Runtime;
@@ -75,6 +75,34 @@ pub(crate) mod micros {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         u64::deserialize(from).map(Duration::from_micros)
+    }
+}
+
+/// Serialises instants of the calendar as whole microseconds since 1970-01-01T00:00:00Z.
+pub(crate) mod micros_since_1970 {
+    use serde::de::Error;
+
+    use super::*;
+
+    pub(crate) fn serialize<S: Serializer>(at: &SystemTime, to: S) -> Result<S::Ok, S::Error> {
+        let micros = |time: Duration| i128::try_from(time.as_micros()).unwrap_or(i128::MAX);
+        let since = match at.duration_since(UNIX_EPOCH) {
+            Ok(after) => micros(after),
+            Err(before) => -micros(before.duration()),
+        };
+        let since = since.clamp(i64::MIN.into(), i64::MAX.into());
+        let since = i64::try_from(since).expect("it was clamped");
+        since.serialize(to)
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<SystemTime, D::Error> {
+        let since = i64::deserialize(from)?;
+        let time = Duration::from_micros(since.unsigned_abs());
+        let at = match since >= 0 {
+            true => UNIX_EPOCH.checked_add(time),
+            false => UNIX_EPOCH.checked_sub(time),
+        };
+        at.ok_or_else(|| D::Error::custom("a time that this system does not know"))
     }
 }
 

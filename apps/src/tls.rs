@@ -15,7 +15,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use crate::{bulk::Checksum, lock::lock};
+use crate::bulk::{Checksum, Hashing};
+use crate::lock::lock;
 
 /// A server's certificates and key.
 #[derive(Debug)]
@@ -140,13 +141,13 @@ impl Identity {
 
 impl Fingerprint {
     fn of(certificate: &CertificateDer<'_>) -> Self {
-        Self(Checksum::of(certificate))
+        Self(Hashing::Sha256.of(certificate))
     }
 }
 
 impl fmt::Display for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.0)
+        self.0.fmt(f)
     }
 }
 
@@ -154,10 +155,9 @@ impl FromStr for Fingerprint {
     type Err = TlsError;
 
     fn from_str(text: &str) -> Result<Self, TlsError> {
-        let digits = text
-            .strip_prefix("sha256:")
-            .and_then(|hex| hex.parse().ok());
-        digits
+        let digest = text.parse::<Checksum>().ok();
+        digest
+            .filter(|digest| digest.hashing() == Hashing::Sha256)
             .map(Self)
             .ok_or_else(|| TlsError("a pin is `sha256:` and 64 hexadecimal digits".into()))
     }
@@ -345,7 +345,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_pin_or_an_error(text in "(sha256:)?[0-9a-fA-F ]{0,70}") {
+        fn any_text_is_a_pin_or_an_error(text in "((sha256|blake3):)?[0-9a-fA-F ]{0,70}") {
             if let Ok(pin) = text.parse::<Fingerprint>() {
                 prop_assert_eq!(pin.to_string(), text.to_lowercase());
             }

@@ -1,6 +1,8 @@
 //! Pacing of the shipping endpoint in virtual time.
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task;
 use std::time::{Duration, Instant};
 
 use super::support::{
@@ -449,6 +451,33 @@ fn another_controller_takes_over_on_a_live_connection() {
     flood.run(seconds(20));
     let (vegas, _) = flood.run(seconds(5));
     assert!(rate(&vegas, seconds(5)) > 1_150_000.0);
+}
+
+#[test]
+fn a_controller_that_is_restarted_begins_as_on_a_new_path() {
+    let named = |name| evenkeel::controller(name).expect("a name of the table");
+    for (from, to) in [("reno", "vegas"), ("cubic", "keel"), ("keel", "cubic")] {
+        let mut flood = Flood::start(10_000_000, 10.0, &evenkeel::Endpoint::new(), named(from));
+        flood.run(seconds(10));
+        let before = flood.context().state();
+        let mut begun = pin!(flood.context().restart_controller(named(to)));
+        let mut is_in_force = || {
+            let poll = begun
+                .as_mut()
+                .poll(&mut task::Context::from_waker(task::Waker::noop()));
+            poll == task::Poll::Ready(Some(()))
+        };
+        assert!(!is_in_force(), "{from} to {to}");
+        flood.run(Duration::from_millis(4));
+        assert!(is_in_force(), "{from} to {to}");
+        let after = flood.context().state();
+        let share = after.window as f64 / before.in_flight as f64;
+        assert!(share < 0.6, "{from} to {to}: {share}");
+        assert_eq!(after.slow_start_threshold, None, "{from} to {to}");
+        flood.run(seconds(10));
+        let (later, _) = flood.run(seconds(5));
+        assert!(rate(&later, seconds(5)) > 1_150_000.0, "{from} to {to}");
+    }
 }
 
 #[test]

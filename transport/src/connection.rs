@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_congestion::{SharedFactory, feedback_lifetime};
 use evenkeel_headers::{Kept, Owner, Part, PathFacts, locked};
+use tokio::sync::oneshot;
 use tracing::debug;
 
 use crate::capacity::{self, CapacityProbeEnd};
@@ -59,8 +60,17 @@ pub(crate) struct State {
     pub(crate) is_closed: bool,
     /// Builds controllers, if the application has replaced the first.
     chosen: Option<SharedFactory>,
-    /// The replacement is not yet in force.
-    is_choice_new: bool,
+    /// How the replacement begins; `None` once it is in force.
+    beginning: Option<Beginning>,
+}
+
+/// How a controller that replaces another begins.
+#[derive(Debug)]
+pub(crate) enum Beginning {
+    /// In congestion avoidance, with what is in flight.
+    Resumed,
+    /// As on a new path; says so once it is in force.
+    Anew(oneshot::Sender<()>),
 }
 
 /// A packet that leaves even if the window has no room for it.
@@ -143,7 +153,11 @@ impl Connection {
     /// The driver has ended, and with it the connection.
     pub(crate) fn ended(&self) {
         let mut state = self.state();
-        let last = (state.notifier.end(), state.capacity.take());
+        let last = (
+            state.notifier.end(),
+            state.capacity.take(),
+            state.beginning.take(),
+        );
         drop(state);
         drop(last);
     }
@@ -160,11 +174,15 @@ impl Connection {
         state.kept.feed.resume(None);
         state.kept.feed.ecn.new_path();
         state.kept.feed.remember(None);
-        state.is_choice_new = false;
+        let beginning = state.beginning.take();
         let chosen = state.chosen.clone();
         let probe_of_the_old = state.capacity.take();
         drop(state);
         drop(probe_of_the_old);
+        if let Some(Beginning::Anew(begun)) = beginning {
+            // Nobody may wait for it any more.
+            let _ = begun.send(());
+        }
         chosen
     }
 
@@ -250,17 +268,23 @@ impl State {
         Some(answer)
     }
 
-    /// Switches the connection to what `factory` builds, from the next ACK on.
-    pub(crate) fn choose(&mut self, factory: SharedFactory) {
-        (self.chosen, self.is_choice_new) = (Some(factory), true);
+    /// Switches the connection to what `factory` builds, from the next ACK on; returns the choice
+    /// that this one replaces, to be dropped without the lock.
+    #[must_use = "its drop may wake a task"]
+    pub(crate) fn choose(
+        &mut self,
+        factory: SharedFactory,
+        beginning: Beginning,
+    ) -> Option<Beginning> {
+        self.chosen = Some(factory);
+        self.beginning.replace(beginning)
     }
 
-    /// Returns the factory that the application has chosen since the last call.
-    pub(crate) fn newly_chosen(&mut self) -> Option<SharedFactory> {
-        if !std::mem::take(&mut self.is_choice_new) {
-            return None;
-        }
-        self.chosen.clone()
+    /// Returns the factory that the application has chosen since the last call, and how its
+    /// controller begins.
+    pub(crate) fn newly_chosen(&mut self) -> Option<(SharedFactory, Beginning)> {
+        let beginning = self.beginning.take()?;
+        self.chosen.clone().zip(Some(beginning))
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::capacity::{CapacityReport, Probe};
 use crate::changes::PathChanges;
-use crate::connection::Connection;
+use crate::connection::{Beginning, Connection};
 use crate::path::PathState;
 use crate::quinn_order::paced::Paced;
 use crate::resume_token::ResumeToken;
@@ -154,7 +154,30 @@ impl Context {
     /// ([`Controller::resume`](crate::controller::Controller::resume)). `tfrc` and quinn's own controllers
     /// begin as on a new path.
     pub fn switch_controller(&self, controller: SharedFactory) {
-        self.connection.state().choose(controller);
+        let mut state = self.connection.state();
+        let before = state.choose(controller, Beginning::Resumed);
+        drop(state);
+        drop(before);
+    }
+
+    /// Switches to another controller with the next ACK, on this path and later ones. It begins as on
+    /// a new path, in slow start with its initial window: for a transfer that is to be compared with
+    /// those of other connections. The future waits for it: have the peer acknowledge something.
+    /// It is `None` if another choice takes its place or the connection ends. Dropping the future
+    /// changes nothing.
+    pub fn restart_controller(
+        &self,
+        controller: SharedFactory,
+    ) -> impl Future<Output = Option<()>> + Send + use<> {
+        let (begun, beginning) = oneshot::channel();
+        let mut state = self.connection.state();
+        let dropped = match state.notifier.is_over() {
+            true => Some(Beginning::Anew(begun)),
+            false => state.choose(controller, Beginning::Anew(begun)),
+        };
+        drop(state);
+        drop(dropped);
+        async move { beginning.await.ok() }
     }
 }
 

@@ -1,15 +1,18 @@
 //! Sources and sinks of a transfer's bytes.
 
 use std::sync::{Arc, Mutex};
-use std::{fmt, io, time::Duration};
+use std::time::{Duration, SystemTime};
+use std::{fmt, io};
 
 use bytes::{Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncWrite;
 
 use super::report::CpuClock;
 use crate::lock::lock;
+use crate::time::micros_since_1970;
 
 /// Bytes handed to quinn at once, 16 KiB. quinn's send window counts a chunk until its last byte is
 /// acknowledged, so a chunk must be well below the window's slack over the bytes in flight
@@ -72,6 +75,11 @@ pub trait Readable: Send + Sync {
     /// Reads from byte `offset` on. Pieces may have any length above 0.
     fn read(&self, offset: u64) -> Pieces;
 
+    /// Returns what else a receiver may keep of it.
+    fn attributes(&self) -> Option<Attributes> {
+        None
+    }
+
     /// Checks, when all has been read, that the bytes are still those of the beginning.
     ///
     /// # Errors
@@ -91,11 +99,25 @@ pub trait Writable: Send + Sync {
         Box::pin(async { Ok(()) })
     }
 
+    /// Takes what the sender says of its file, before any byte of it. The sender may lie.
+    fn describe(&self, _attributes: Attributes) {}
+
     /// Opens a writer at byte `offset`; it is shut down at the end of its range.
     ///
     /// # Errors
     /// The storage's error, which ends the transfer.
     fn writer(&self, offset: u64) -> BoxFuture<'_, io::Result<Writer>>;
+}
+
+/// What a file is besides its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attributes {
+    /// Who may read, write and run it: the bits 0o777 of its mode. Others have no meaning.
+    pub mode: u16,
+    /// When it was last written to, exact to the microsecond.
+    #[serde(rename = "modified_us", with = "micros_since_1970")]
+    pub modified: SystemTime,
 }
 
 /// Feeds one data stream from a [`Source`].
@@ -130,6 +152,14 @@ impl Source {
             Self::Generated | Self::Piped(_) => None,
             Self::Memory(bytes) => Some(bytes.len() as u64),
             Self::Stored(storage) => Some(storage.length()),
+        }
+    }
+
+    /// Returns what the source is besides its bytes.
+    pub(super) fn attributes(&self) -> Option<Attributes> {
+        match self {
+            Self::Generated | Self::Memory(_) | Self::Piped(_) => None,
+            Self::Stored(storage) => storage.attributes(),
         }
     }
 
@@ -178,6 +208,14 @@ impl Sink {
         match self {
             Self::Discard => Ok(()),
             Self::Stored(storage) => storage.room(bytes).await,
+        }
+    }
+
+    /// Takes what the sender says of its file.
+    pub(super) fn describe(&self, attributes: Attributes) {
+        match self {
+            Self::Discard => {}
+            Self::Stored(storage) => storage.describe(attributes),
         }
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::checksum::Hashing;
 use super::throttle::{OnOff, throttle_complaint};
 use crate::error::AppError;
 use crate::time::micros;
@@ -22,6 +23,9 @@ pub(super) const MAX_DURATION: Duration = Duration::from_secs(24 * 60 * 60);
 /// The longest file name that a client can ask for, in bytes: Linux's PATH_MAX.
 const MAX_NAME: usize = 4096;
 
+/// The longest name of a controller, with its parameters, in bytes.
+const MAX_CONTROLLER: usize = 300;
+
 /// A transfer that a client asks for; serialised, it is the client's first message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -37,8 +41,12 @@ pub struct Job {
     /// the data. An [`Amount::Duration`] includes it and must be longer.
     #[serde(rename = "omit_us", with = "micros")]
     pub omit: Duration,
-    /// Whether both sides compute SHA-256 and the receiver compares the digests.
-    pub verify: bool,
+    /// What both sides compute over the data, for the receiver to compare; `None` for nothing.
+    pub verify: Option<Hashing>,
+    /// The controller with which the server is to send, as in `vegas:alpha=2`; `None` leaves it to
+    /// the server. Only with [`Direction::Down`], and at most 300 bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub controller: Option<String>,
     /// The sender's rate in bits of data per second, at least 1000; `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rate_bps: Option<u64>,
@@ -73,14 +81,15 @@ pub enum Amount {
 }
 
 impl Job {
-    /// Makes a job over one stream, without warm-up or rate limits, with SHA-256.
+    /// Makes a job over one stream, without warm-up or rate limits, with BLAKE3.
     pub const fn new(direction: Direction, amount: Amount) -> Self {
         Self {
             direction,
             amount,
             streams: 1,
             omit: Duration::ZERO,
-            verify: true,
+            verify: Some(Hashing::Blake3),
+            controller: None,
             rate_bps: None,
             on_off: None,
         }
@@ -90,7 +99,8 @@ impl Job {
     ///
     /// # Errors
     /// [`AppError::Job`] for no or too many streams, too many bytes, a time of zero, above a day or
-    /// not above the warm-up, an upload of the server's file, or a pattern out of its ranges.
+    /// not above the warm-up, an upload of the server's file or with its controller, or a pattern
+    /// out of its ranges.
     pub fn check(&self) -> Result<(), AppError> {
         let complaint = match &self.amount {
             _ if self.streams == 0 || self.streams > MAX_STREAMS => {
@@ -115,6 +125,12 @@ impl Job {
             }
             Amount::File(name) if name.is_empty() || name.len() > MAX_NAME => {
                 format!("the file name is empty or longer than {MAX_NAME} bytes")
+            }
+            _ if self.controller.is_some() && self.direction == Direction::Up => {
+                "a server's controller is of no use to an upload".into()
+            }
+            _ if (self.controller.as_ref()).is_some_and(|name| name.len() > MAX_CONTROLLER) => {
+                format!("the controller's name is longer than {MAX_CONTROLLER} bytes")
             }
             _ => match throttle_complaint(self.rate_bps, self.on_off) {
                 Some(complaint) => complaint,

@@ -33,14 +33,16 @@ mod session;
 mod throttle;
 mod transport;
 
-pub use checksum::Checksum;
+pub use checksum::{Checksum, Hashing};
 pub use client::client;
-pub use data::{Local, Pieces, Readable, Sink, Source, Writable, Writer};
+pub use data::{Attributes, Local, Pieces, Readable, Sink, Source, Writable, Writer};
 pub use job::{Amount, Direction, Job, MAX_BYTES, MAX_STREAMS};
 pub use pings::{PingReport, Pings, Quantiles, with_pings};
 pub(crate) use report::packets_sent;
 pub use report::{CpuClock, CpuReport, CpuTime, Outcome, Report};
-pub use server::{Host, Limits, NO_FILES, NoFiles, ServeOptions, serve, serve_connection};
+pub use server::{
+    Host, Limits, NO_FILES, NoFiles, SendersController, ServeOptions, serve, serve_connection,
+};
 pub use session::Progress;
 pub use throttle::OnOff;
 pub use transport::{
@@ -48,4 +50,4 @@ pub use transport::{
 };
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
-pub const ALPN: &[u8] = b"evenkeel-bulk/3";
+pub const ALPN: &[u8] = b"evenkeel-bulk/4";

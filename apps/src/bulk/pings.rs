@@ -48,9 +48,10 @@ struct State {
     first_loaded: Option<u64>,
     /// Number and time of the pings on their way, in order.
     on_the_way: VecDeque<(u64, Instant)>,
-    /// Round-trip times of pings before the data, and of those beside it.
+    /// Round-trip times of pings before the data, and those beside it: when they left, and how long
+    /// they took.
     idle: Vec<Duration>,
-    loaded: Vec<Duration>,
+    loaded: Vec<(Instant, Duration)>,
     lost: u64,
 }
 
@@ -134,11 +135,19 @@ impl Pings {
     /// Returns what was measured; `None` without any ping.
     pub fn report(&self) -> Option<PingReport> {
         let state = lock(&self.0);
+        let loaded: Vec<_> = state.loaded.iter().map(|(_, time)| *time).collect();
         (state.next > 0).then(|| PingReport {
             idle_ms: Quantiles::of(&state.idle),
-            loaded_ms: Quantiles::of(&state.loaded),
+            loaded_ms: Quantiles::of(&loaded),
             lost: state.lost,
         })
+    }
+
+    /// Returns all round-trip times before the data, those beside it with the instant at which each
+    /// ping left, and how many did not come back.
+    pub fn samples(&self) -> (Vec<Duration>, Vec<(Instant, Duration)>, u64) {
+        let state = lock(&self.0);
+        (state.idle.clone(), state.loaded.clone(), state.lost)
     }
 
     /// Sends a ping. Returns false if the connection takes none, now or ever.
@@ -188,16 +197,17 @@ impl State {
         self.lost += at as u64;
         on_the_way.drain(..at);
         let (_, left) = on_the_way.pop_front().expect("the position was found");
-        let list = match self.first_loaded.is_some_and(|first| number >= first) {
-            true => &mut self.loaded,
-            false => &mut self.idle,
-        };
-        list.push(now.saturating_duration_since(left));
+        let time = now.saturating_duration_since(left);
+        match self.first_loaded.is_some_and(|first| number >= first) {
+            true => self.loaded.push((left, time)),
+            false => self.idle.push(time),
+        }
     }
 }
 
 impl Quantiles {
-    fn of(times: &[Duration]) -> Option<Self> {
+    /// Returns the distribution of `times`; `None` without any.
+    pub fn of(times: &[Duration]) -> Option<Self> {
         let mut sorted = times.to_vec();
         sorted.sort_unstable();
         let last = sorted.len().checked_sub(1)?;
@@ -278,7 +288,7 @@ mod tests {
         }
         assert_eq!(
             (&state.idle, &state.loaded),
-            (&vec![ms(101)], &vec![ms(100)])
+            (&vec![ms(101)], &vec![(epoch() + ms(20), ms(100))])
         );
         assert_eq!((state.lost, state.on_the_way.len()), (1, 0));
     }

@@ -7,6 +7,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 use super::checksum::Checksum;
+use super::data::Attributes;
 use super::job::{Amount, Job, MAX_BYTES};
 use super::report::Report;
 use crate::error::AppError;
@@ -15,10 +16,24 @@ use crate::error::AppError;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Answer {
-    /// It takes place; `bytes` is the length of the file that the client named.
-    Accepted { bytes: Option<u64> },
+    /// It takes place; `file` is the file that the client named.
+    Accepted {
+        file: Option<OfferedFile>,
+        /// The controller with which the server sends, if it does and knows.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        controller: Option<String>,
+    },
     /// It does not take place.
     Refused { reason: String },
+}
+
+/// A server's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OfferedFile {
+    pub(super) bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) attributes: Option<Attributes>,
 }
 
 /// Sender to receiver, after writing all its data.

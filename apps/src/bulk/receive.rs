@@ -52,7 +52,8 @@ pub(super) async fn receive(
         return Err(AppError::Mismatch);
     }
     Ok(Outcome {
-        verified: plan.job.verify,
+        verified: plan.job.verify.is_some(),
+        controller: None,
         sender,
         receiver: received.report,
     })
@@ -110,7 +111,7 @@ impl Receiver<'_> {
         let stored = AppError::storage("writing the received data");
         let mut writer = self.sink.writer(start).await.map_err(&stored)?;
         let verify = self.plan.job.verify;
-        let hasher = verify.then(|| Hasher::spawn(self.session.runtime));
+        let hasher = verify.map(|hashing| Hasher::spawn(hashing, self.session.runtime));
 
         let mut chunks = [const { Bytes::new() }; CHUNKS];
         while let Some(count) = stream.read_chunks(&mut chunks).await? {

@@ -12,8 +12,11 @@ use crate::lock::lock;
 /// A successful transfer, as both sides saw it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Whether both sides computed SHA-256, which then agreed; the sizes always did.
+    /// Whether both sides computed a checksum, which then agreed; the sizes always did.
     pub verified: bool,
+    /// The controller of the server if it sent and named it.
+    #[serde(skip)]
+    pub controller: Option<String>,
     /// The side that sent the data.
     pub sender: Report,
     /// The side that received it; its goodput is the result of a measurement.
@@ -32,6 +35,10 @@ pub struct Report {
     pub duration_s: f64,
     /// Application bits per second after the warm-up; `None` if that left no time.
     pub goodput_bps: Option<f64>,
+    /// Seconds from the same moment to the first 10^6 application bytes; `None` if there were less.
+    pub first_1mb_s: Option<f64>,
+    /// The same for 10^7 bytes.
+    pub first_10mb_s: Option<f64>,
     /// QUIC packets sent, without path MTU probes.
     pub packets_sent: u64,
     /// Part of `packets_sent` that was declared lost (RFC 9002, section 6.1).
@@ -50,8 +57,8 @@ pub struct Report {
     pub udp_bytes_sent: u64,
     /// UDP payload bytes received.
     pub udp_bytes_received: u64,
-    /// SHA-256 of the data if the job asked for it. Over several streams: SHA-256 of the streams'
-    /// digests, 32 bytes each, in the order of their ranges.
+    /// Checksum of the data if the job asked for it. Over several streams: of the streams' digests,
+    /// 32 bytes each, in the order of their ranges.
     pub checksum: Option<Checksum>,
     /// Processor time of the whole program during the transfer; `None` if this side does not
     /// measure it.
@@ -103,7 +110,12 @@ struct Counts {
     last: Option<Instant>,
     bytes: u64,
     after_omit: u64,
+    /// When each of [`MILESTONES`] was reached, since the start.
+    reached: [Option<Duration>; 2],
 }
+
+/// Bytes whose arrival is reported.
+const MILESTONES: [u64; 2] = [1_000_000, 10_000_000];
 
 impl Report {
     /// Makes a report on what `connection` has done since `start`.
@@ -119,10 +131,13 @@ impl Report {
         let (path, path_before) = (&now.path, &before.path);
         let packets_lost = path.lost_packets.saturating_sub(path_before.lost_packets);
         let (bytes, duration, goodput_bps) = meter.read();
+        let [first_1mb_s, first_10mb_s] = meter.reached().map(|at| Some(at?.as_secs_f64()));
         Self {
             bytes,
             duration_s: duration.as_secs_f64(),
             goodput_bps,
+            first_1mb_s,
+            first_10mb_s,
             packets_sent,
             packets_lost,
             retransmitted_ratio: packets_lost as f64 / packets_sent.max(1) as f64,
@@ -184,7 +199,13 @@ impl Meter {
         let start = *counts.start.get_or_insert(now);
         counts.last = Some(now);
         counts.bytes += bytes;
-        if now.duration_since(start) >= self.omit {
+        let (elapsed, total) = (now.duration_since(start), counts.bytes);
+        for (reached, milestone) in counts.reached.iter_mut().zip(MILESTONES) {
+            if reached.is_none() && total >= milestone {
+                *reached = Some(elapsed);
+            }
+        }
+        if elapsed >= self.omit {
             counts.after_omit += bytes;
         }
     }
@@ -205,6 +226,10 @@ impl Meter {
         let goodput =
             (!measured.is_zero()).then(|| counts.after_omit as f64 * 8.0 / measured.as_secs_f64());
         (counts.bytes, duration, goodput)
+    }
+
+    fn reached(&self) -> [Option<Duration>; 2] {
+        lock(&self.counts).reached
     }
 
     pub(super) fn bytes(&self) -> u64 {
@@ -228,6 +253,21 @@ mod tests {
         meter.add(at(4), 1_000);
         // 2000 bytes in the two seconds after the warm-up: 8000 bit/s.
         assert_eq!(meter.read(), (7_000, Duration::from_secs(4), Some(8_000.0)));
+    }
+
+    #[test]
+    fn the_time_to_the_first_megabyte_counts_from_the_start_with_the_warm_up() {
+        let start = epoch();
+        let at = |s| start + Duration::from_secs(s);
+        let meter = Meter::new(Duration::from_secs(2));
+        meter.start(start);
+        meter.add(at(1), 999_999);
+        assert_eq!(meter.reached(), [None, None]);
+        meter.add(at(3), 1);
+        meter.add(at(4), 8_999_999);
+        assert_eq!(meter.reached(), [Some(Duration::from_secs(3)), None]);
+        meter.add(at(5), 20_000_000);
+        assert_eq!(meter.reached()[1], Some(Duration::from_secs(5)));
     }
 
     #[test]

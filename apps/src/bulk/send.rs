@@ -61,7 +61,7 @@ pub(super) async fn send(
             session,
             meter: &meter,
             stream,
-            hasher: plan.job.verify.then(|| Hasher::spawn(session.runtime)),
+            hasher: (plan.job.verify).map(|hashing| Hasher::spawn(hashing, session.runtime)),
             send_window: &window_in_force,
             least_send_window,
             throttle: &throttle,
@@ -91,7 +91,8 @@ pub(super) async fn send(
         return Err(AppError::Mismatch);
     }
     Ok(Outcome {
-        verified: plan.job.verify,
+        verified: plan.job.verify.is_some(),
+        controller: None,
         sender: report,
         receiver: received.report,
     })

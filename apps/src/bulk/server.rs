@@ -2,6 +2,7 @@
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
+use evenkeel::{Context, SharedFactory};
 use futures_util::future::BoxFuture;
 use quinn::{Connection, Endpoint, Runtime};
 use tracing::debug;
@@ -10,7 +11,7 @@ use super::data::{PATIENCE, Sink, Source};
 use super::job::{Amount, Direction, Job, MAX_DURATION};
 use super::memory::Memory;
 use super::pings::answer;
-use super::protocol::{Answer, Plan};
+use super::protocol::{Answer, OfferedFile, Plan};
 use super::receive::receive;
 use super::report::{CpuClock, Outcome};
 use super::send::send;
@@ -59,6 +60,16 @@ pub trait Host: Send + Sync {
         Box::pin(async { Err(NO_FILES.into()) })
     }
 
+    /// Chooses the controller of what the server sends to a client, which may ask for one by name.
+    /// The name comes from the client: it is hostile. The error goes to the client.
+    /// By default the connection keeps its own.
+    fn controller(&self, asked_for: Option<&str>) -> Result<SendersController, String> {
+        match asked_for {
+            None => Ok(SendersController::default()),
+            Some(_) => Err("it sends with its own controller only".into()),
+        }
+    }
+
     /// Returns the settings of the next connection, from this address, whose handshake may yet fail;
     /// `None` for those of the endpoint.
     fn configure(&self, _client: IpAddr) -> Option<Setup> {
@@ -71,6 +82,16 @@ pub trait Host: Send + Sync {
     /// Called after a connection was served, but not after a failed handshake. The connection
     /// closes as soon as nobody holds it.
     fn ended(&self, _connection: &Connection, _result: &Result<Outcome, AppError>) {}
+}
+
+/// The controller of what a server sends over one connection.
+#[derive(Clone, Default)]
+pub struct SendersController {
+    /// Its name for the client, if it is known.
+    pub name: Option<String>,
+    /// Builds it, if it is to take the place of the connection's own; it begins as on a new path.
+    /// Needs a connection that evenkeel has configured.
+    pub replacement: Option<SharedFactory>,
 }
 
 /// The refusal of a transfer from a server that offers no files.
@@ -183,8 +204,8 @@ async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outco
     let job: Job = session.read(&mut control).await?;
     let peer = session.connection.remote_address();
     debug!(%peer, ?job, "transfer asked for");
-    let source = match admit(&job, options).await {
-        Ok(source) => source,
+    let (source, controller) = match admit(&job, options).await {
+        Ok(admitted) => admitted,
         Err(reason) => {
             let reason = printable(&reason);
             let refused = Answer::Refused {
@@ -196,28 +217,58 @@ async fn transfer(session: &Session<'_>, options: &ServeOptions) -> Result<Outco
         }
     };
     let file = match job.amount {
-        Amount::File(_) => source.length(),
+        Amount::File(_) => source.length().map(|bytes| OfferedFile {
+            bytes,
+            attributes: source.attributes(),
+        }),
         Amount::Bytes(_) | Amount::Duration(_) => None,
     };
-    let plan = Plan::new(&job, file)?;
-    session
-        .write(&mut control, &Answer::Accepted { bytes: file })
-        .await?;
-    match job.direction {
+    let plan = Plan::new(&job, file.map(|file| file.bytes))?;
+    let SendersController { name, replacement } = controller;
+    let context = Context::of(session.connection);
+    let begun = match (replacement, context) {
+        (None, _) => None,
+        (Some(replacement), Some(context)) => Some(context.restart_controller(replacement)),
+        (Some(_), None) => {
+            return Err(AppError::Job(
+                "the server cannot change its controller".into(),
+            ));
+        }
+    };
+    let accepted = Answer::Accepted {
+        file,
+        controller: name.clone(),
+    };
+    session.write(&mut control, &accepted).await?;
+    if let Some(begun) = begun {
+        // The client acknowledges the answer.
+        session.soon(async { Ok(begun.await) }).await?;
+    }
+    let outcome = match job.direction {
         Direction::Up => receive(session, &mut control, &plan, &Sink::Discard).await,
         Direction::Down => send(session, &mut control, &plan, &source).await,
-    }
+    };
+    outcome.map(|outcome| Outcome {
+        controller: name,
+        ..outcome
+    })
 }
 
-/// Decides whether this server does the job, and returns what it sends if the direction is down.
-async fn admit(job: &Job, options: &ServeOptions) -> Result<Source, String> {
+/// Decides whether this server does the job, and returns what it sends if the direction is down, and
+/// with which controller.
+async fn admit(job: &Job, options: &ServeOptions) -> Result<(Source, SendersController), String> {
     job.check().map_err(|error| error.to_string())?;
-    match &job.amount {
+    let controller = match job.direction {
+        Direction::Up => SendersController::default(),
+        Direction::Down => options.host.controller(job.controller.as_deref())?,
+    };
+    let source = match &job.amount {
         Amount::Duration(time) if *time > options.limits.duration => Err(format!(
             "it sends for at most {} s",
             options.limits.duration.as_secs_f64()
         )),
         Amount::File(name) => options.host.open(name).await,
         Amount::Bytes(_) | Amount::Duration(_) => Ok(Source::Generated),
-    }
+    };
+    Ok((source?, controller))
 }

@@ -114,6 +114,18 @@ impl OutputArgs {
 }
 
 impl TransportArgs {
+    /// Returns the defaults of all but the controller.
+    pub(crate) fn of(controller: &str) -> Self {
+        Self {
+            controller: controller.to_owned(),
+            settings: TransportSettings::default(),
+            pacing: Pacing::default(),
+            ecn: EcnUse::default(),
+            probe_interval: None,
+            path_headers: None,
+        }
+    }
+
     /// Returns how to use path headers: `unasked` if neither the command line nor the controller
     /// asks for them.
     pub(crate) fn headers(

@@ -440,7 +440,7 @@ fn remedy(error: &AppError) -> &'static str {
             }
             _ => "check the disk and the limits on files, then try again",
         },
-        AppError::Refused(_) => "ask for what it offers, or ask its operator",
+        AppError::Refused(_) => "ask for what it offers, or ask its owner to allow it",
         _ => "see the server's own messages, then try again",
     }
 }

@@ -64,6 +64,11 @@ impl Failure {
         Self::new(SIGNALLED + signal.as_raw_value() as u8, cause, remedy)
     }
 
+    /// Returns a failure of the same status with other words.
+    pub(crate) fn saying(&self, cause: impl fmt::Display, remedy: impl fmt::Display) -> Self {
+        Self::new(self.status, cause, remedy)
+    }
+
     pub(crate) fn is_interruption(&self) -> bool {
         self.status > SIGNALLED
     }

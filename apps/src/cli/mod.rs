@@ -104,6 +104,7 @@ fn try_run(
                 bulk::server::run(*args, memories, controllers).boxed_local()
             }
             BulkSide::Client(args) => bulk::client::run(*args, live, controllers).boxed_local(),
+            BulkSide::Compare(args) => bulk::compare::run(*args, live, controllers).boxed_local(),
         },
         Command::Stream { mut side } => {
             side.settle()?;

@@ -127,6 +127,14 @@ impl Transport {
         })
     }
 
+    /// Returns the same, with the controllers that `factory` builds.
+    pub(crate) fn controlled(&self, factory: SharedFactory) -> Self {
+        Self {
+            controller: factory,
+            ..self.clone()
+        }
+    }
+
     /// Returns the same, with controllers that report to `observer`.
     pub(crate) fn observed(&self, observer: Arc<dyn Observer>) -> Self {
         Self {

@@ -263,7 +263,8 @@ fn a_server_without_files_tells_its_owner_how_to_offer_some() {
     let output = directory.path().join("output");
     let arguments = ["-R", "--file", "x", "--output", output.to_str().unwrap()];
     let line = failure(&client(&server, &arguments), 1);
-    assert!(line.ends_with("offers no files; ask for what it offers, or ask its operator"));
+    let remedy = "offers no files; ask for what it offers, or ask its owner to allow it";
+    assert!(line.ends_with(remedy), "{line}");
     let line = last_words(&server.output(), 1);
     assert!(
         line.ends_with("this server offers no files; start it with --root DIR to offer some"),

@@ -1,12 +1,13 @@
 //! Files and pipes of `evenkeel bulk` that change, wait, or do not fit.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, SystemTime};
 
-use evenkeel_apps::bulk::Checksum;
+use evenkeel_apps::bulk::Hashing;
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
 use crate::program::{
@@ -71,7 +72,7 @@ fn what_is_piped_in_is_sent_as_it_comes_and_whole() {
     let printed = success(client.output());
     let result = records(&printed).pop().unwrap();
     assert_eq!(result["verified"], true);
-    let checksum = Checksum::of(&data).to_string();
+    let checksum = Hashing::Blake3.of(&data).to_string();
     assert_eq!(result["receiver"]["checksum"], checksum);
     assert_eq!(server.end().0, Some(0));
 }
@@ -102,9 +103,68 @@ fn a_download_to_standard_output_is_the_data_alone() {
         assert!(output.status.success());
         assert!(output.stdout == data, "{} bytes", output.stdout.len());
         let report = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(report.contains("verified, SHA-256"), told, "{report}");
+        assert_eq!(report.contains("verified, blake3:"), told, "{report}");
         assert_eq!(fs::read_dir(&directory).unwrap().count(), 1);
     }
+}
+
+#[test]
+fn a_download_keeps_mode_and_time_but_no_bit_that_gives_rights_of_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name);
+    let modified = SystemTime::UNIX_EPOCH + Duration::from_micros(1_000_000_000_123_456);
+    let server = Server::bulk(&["--root", directory.path().to_str().unwrap()]);
+    let fetched = |mode, before: Option<u32>| {
+        fs::write(path("file"), "data").unwrap();
+        open(&path("file")).set_modified(modified).unwrap();
+        fs::set_permissions(path("file"), Permissions::from_mode(mode)).unwrap();
+        if let Some(before) = before {
+            fs::write(path("copy"), "old").unwrap();
+            fs::set_permissions(path("copy"), Permissions::from_mode(before)).unwrap();
+        }
+        let copy = path("copy");
+        let arguments = ["-R", "--file", "file", "--output", copy.to_str().unwrap()];
+        let mut command = Command::new("sh");
+        // Group and others may not write.
+        command.args(["-c", "umask 022; exec \"$@\"", "sh"]);
+        let client = server.client(&arguments);
+        command.arg(client.get_program()).args(client.get_args());
+        success(command.output().unwrap());
+        let metadata = fs::metadata(&copy).unwrap();
+        assert_eq!(fs::read(&copy).unwrap(), b"data");
+        fs::remove_file(copy).unwrap();
+        fs::remove_file(path("file")).unwrap();
+        assert_eq!(metadata.modified().unwrap(), modified);
+        metadata.permissions().mode() & 0o7777
+    };
+    for (mode, copied) in [
+        (0o640, 0o640),
+        (0o755, 0o755),
+        (0o444, 0o444),
+        (0o666, 0o644),
+        (0o6777, 0o755),
+    ] {
+        assert_eq!(fetched(mode, None), copied, "{mode:o}");
+    }
+    assert_eq!(fetched(0o755, Some(0o600)), 0o600);
+}
+
+#[test]
+fn sha_256_is_what_sha256sum_prints() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "abc").unwrap();
+    let server = Server::bulk(&[]);
+    let table = success(client(
+        &server,
+        &["--file", file.to_str().unwrap(), "--sha256"],
+    ));
+    // The example of FIPS 180-4.
+    let digest = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+    assert!(
+        table.contains(&format!("verified, sha256:{digest}")),
+        "{table}"
+    );
 }
 
 #[test]

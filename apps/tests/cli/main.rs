@@ -1,6 +1,7 @@
 //! The program `evenkeel` as its users run it: real processes, real files, UDP
 //! over loopback.
 
+mod compare;
 mod confinement;
 mod errors;
 mod files;

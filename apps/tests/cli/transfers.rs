@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::{fs, net::UdpSocket, process::Command};
 
-use evenkeel_apps::bulk::Checksum;
+use evenkeel_apps::bulk::Hashing;
 use evenkeel_tests::skip::{Need, can_run};
 
 use crate::program::{
@@ -31,7 +31,7 @@ fn a_20_mb_file_is_uploaded_whole() {
         ],
     );
     let result = json(&success(output));
-    let checksum = Checksum::of(&data).to_string();
+    let checksum = Hashing::Blake3.of(&data).to_string();
     for side in ["sender", "receiver"] {
         assert_eq!(result[side]["bytes"], 20_000_000);
         assert_eq!(result[side]["checksum"], checksum);
@@ -60,9 +60,9 @@ fn a_20_mb_file_is_downloaded_whole_over_one_stream_or_several() {
             ],
         );
         let table = success(output);
-        assert!(table.contains("verified, SHA-256 "), "{table}");
+        assert!(table.contains("verified, blake3:"), "{table}");
         assert_eq!(
-            table.contains(&Checksum::of(&data).to_string()),
+            table.contains(&Hashing::Blake3.of(&data).to_string()),
             streams == "1"
         );
         assert!(
@@ -81,7 +81,10 @@ fn an_empty_file_is_a_file() {
     fs::write(&file, "").unwrap();
     let server = Server::bulk(&[]);
     let table = success(client(&server, &["--file", file.to_str().unwrap()]));
-    assert!(table.contains(&Checksum::of(b"").to_string()), "{table}");
+    assert!(
+        table.contains(&Hashing::Blake3.of(b"").to_string()),
+        "{table}"
+    );
 }
 
 #[test]
@@ -95,6 +98,51 @@ fn every_controller_moves_data_both_ways() {
             let table = success(client(&server, direction));
             assert!(table.contains("300 kB"), "{}: {table}", row.name);
         }
+    }
+}
+
+#[test]
+fn a_download_has_the_controller_that_the_client_asks_for_or_is_refused_by_who_decides() {
+    let mut server = Server::bulk(&[
+        "--controllers",
+        "cubic,vegas:alpha=2,beta=4",
+        "--json-lines",
+    ]);
+    for (asked_for, controller) in [
+        (&[][..], "keel"),
+        (&["--controller", "keel"], "keel"),
+        (&["--controller", "cubic"], "cubic"),
+        (
+            &["--controller", "vegas:alpha=2,beta=4"],
+            "vegas:alpha=2,beta=4",
+        ),
+    ] {
+        let arguments = [&["-R", "--bytes", "3MB", "--json"], asked_for].concat();
+        let result = json(&success(client(&server, &arguments)));
+        assert_eq!(result["controller"], controller);
+        assert_eq!(result["verified"], true);
+        let sent = std::iter::repeat_with(|| json(&server.line()))
+            .find(|record| record["record"] == "transfer");
+        assert_eq!(sent.unwrap()["controller"], controller);
+    }
+    let refused = client(&server, &["-R", "--bytes", "3MB", "--controller", "bbr"]);
+    let line = failure(&refused, 1);
+    let reason = "the server refused: it sends with keel or cubic or vegas:alpha=2,beta=4, as its \
+                  --controllers says; ask for what it offers";
+    assert!(line.contains(reason), "{line}");
+    let both = success(client(
+        &server,
+        &[
+            "--bidir",
+            "--bytes",
+            "1MB",
+            "--controller",
+            "cubic",
+            "--json",
+        ],
+    ));
+    for result in records(&both) {
+        assert_eq!(result["controller"], "cubic");
     }
 }
 

@@ -35,7 +35,7 @@ async fn attempts_that_never_finish_leave_room_and_make_the_server_ask_for_proof
     assert!(answers.is_sorted(), "{answers:?}");
 
     let mut job = Job::new(Direction::Up, Amount::Bytes(1000));
-    job.verify = false;
+    job.verify = None;
     let transfer = async {
         let connection = pair.connect().await;
         let runtime = std::sync::Arc::new(quinn::TokioRuntime);

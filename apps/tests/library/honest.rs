@@ -11,7 +11,7 @@ use crate::pair::Pair;
 use bytes::Bytes;
 use evenkeel_apps::AppError;
 use evenkeel_apps::bulk::{
-    self, Amount, Checksum, Direction, Host, Job, Local, Outcome, Progress, ServeOptions, Sink,
+    self, Amount, Direction, Hashing, Host, Job, Local, Outcome, Progress, ServeOptions, Sink,
     Source, Writable,
 };
 use futures_util::future::BoxFuture;
@@ -66,7 +66,7 @@ async fn a_download_over_several_streams_fills_the_sink_in_order() {
             "the content differs over {streams} streams"
         );
         if streams == 1 {
-            assert_eq!(outcome.receiver.checksum, Some(Checksum::of(&file)));
+            assert_eq!(outcome.receiver.checksum, Some(Hashing::Blake3.of(&file)));
         }
     }
 }
@@ -80,7 +80,7 @@ async fn memory_is_uploaded_with_its_own_checksum() {
         ..Local::default()
     };
     let outcome = run(Pair::new(), job, local, Arc::default()).await.unwrap();
-    assert_eq!(outcome.receiver.checksum, Some(Checksum::of(&data)));
+    assert_eq!(outcome.receiver.checksum, Some(Hashing::Blake3.of(&data)));
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn a_timed_transfer_ends_by_itself_and_leaves_the_warm_up_out() {
         let job = Job {
             streams: 2,
             omit: Duration::from_millis(100),
-            verify: false,
+            verify: None,
             ..Job::new(direction, Amount::Duration(Duration::from_millis(300)))
         };
         let outcome = run(Pair::new(), job, Local::default(), Arc::default())

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use crate::pair::{Pair, impatient};
 use evenkeel_apps::AppError;
 use evenkeel_apps::bulk::{
-    self, Amount, Checksum, Direction, Job, Local, NoFiles, Outcome, Progress, ServeOptions,
+    self, Amount, Direction, Hashing, Job, Local, NoFiles, Outcome, Progress, ServeOptions,
 };
 use quinn::{Connection, RecvStream, SendStream, VarInt};
 use serde_json::{Value, json};
@@ -173,13 +173,13 @@ async fn data_that_differs_from_the_senders_checksum_is_found() {
         data.finish().unwrap();
         write(
             &mut send,
-            &json!({"bytes": 3, "checksums": [Checksum::of(b"abc")]}),
+            &json!({"bytes": 3, "checksums": [Hashing::Blake3.of(b"abc")]}),
         )
         .await;
         let received = read(&mut recv).await;
         assert_eq!(received["intact"], false);
         let found = &received["report"]["checksum"];
-        assert_eq!(*found, json!(Checksum::of(b"abd")));
+        assert_eq!(*found, json!(Hashing::Blake3.of(b"abd")));
         write(&mut send, &received["report"]).await;
         connection.closed().await;
     })
@@ -191,9 +191,9 @@ async fn data_that_differs_from_the_senders_checksum_is_found() {
 #[tokio::test]
 async fn a_wrong_size_or_a_missing_checksum_is_not_verified() {
     for sent in [
-        json!({"bytes": 4, "checksums": [Checksum::of(b"abc")]}),
+        json!({"bytes": 4, "checksums": [Hashing::Blake3.of(b"abc")]}),
         json!({"bytes": 3, "checksums": []}),
-        json!({"bytes": 3, "checksums": [Checksum::of(b"abc"), Checksum::of(b"abc")]}),
+        json!({"bytes": 3, "checksums": [Hashing::Blake3.of(b"abc"), Hashing::Blake3.of(b"abc")]}),
     ] {
         let error = served(async |connection| {
             let (mut send, mut recv) = start(&connection, &upload(3, 1)).await;
@@ -216,7 +216,7 @@ async fn a_server_that_claims_damage_makes_the_upload_fail() {
     let error = asked(Direction::Up, async |connection| {
         let (mut send, mut recv) = connection.accept_bi().await.unwrap();
         read(&mut recv).await;
-        write(&mut send, &json!({"accepted": {"bytes": null}})).await;
+        write(&mut send, &json!({"accepted": {"file": null}})).await;
         let mut data = connection.accept_uni().await.unwrap();
         data.read_to_end(1000).await.unwrap();
         let sent = read(&mut recv).await;
@@ -252,7 +252,7 @@ async fn a_server_that_never_reads_the_data_is_given_up() {
         async |connection| {
             let (mut send, mut recv) = connection.accept_bi().await.unwrap();
             read(&mut recv).await;
-            write(&mut send, &json!({"accepted": {"bytes": null}})).await;
+            write(&mut send, &json!({"accepted": {"file": null}})).await;
             let _unread = connection.accept_uni().await.unwrap();
             connection.closed().await;
         },
@@ -268,7 +268,7 @@ async fn a_timed_sender_ends_on_time_though_nobody_reads() {
     let outcome = asked_for(Direction::Up, amount, async |connection| {
         let (mut send, mut recv) = connection.accept_bi().await.unwrap();
         read(&mut recv).await;
-        write(&mut send, &json!({"accepted": {"bytes": null}})).await;
+        write(&mut send, &json!({"accepted": {"file": null}})).await;
         let _unread = connection.accept_uni().await.unwrap();
         let sent = read(&mut recv).await;
         assert!(sent["bytes"].as_u64().unwrap() > 0);
@@ -302,7 +302,7 @@ async fn an_answer_that_names_a_file_nobody_asked_for_is_a_protocol_error() {
     let error = asked(Direction::Down, async |connection| {
         let (mut send, mut recv) = connection.accept_bi().await.unwrap();
         read(&mut recv).await;
-        write(&mut send, &json!({"accepted": {"bytes": 5}})).await;
+        write(&mut send, &json!({"accepted": {"file": {"bytes": 5}}})).await;
         connection.closed().await;
     })
     .await
@@ -394,7 +394,7 @@ fn upload(bytes: u64, streams: u16) -> Value {
         "amount": {"bytes": bytes},
         "streams": streams,
         "omit_us": 0,
-        "verify": true,
+        "verify": "blake3",
     })
 }
 
@@ -402,6 +402,7 @@ fn upload(bytes: u64, streams: u16) -> Value {
 fn report() -> Value {
     json!({
         "bytes": u64::MAX, "duration_s": 1e308, "goodput_bps": null,
+        "first_1mb_s": null, "first_10mb_s": -1.0,
         "packets_sent": 0, "packets_lost": u64::MAX, "retransmitted_ratio": -1.0,
         "rtt_min_ms": -5.0, "rtt_smoothed_ms": 0.0, "window_bytes": 0,
         "congestion_events": 0, "udp_bytes_sent": 0, "udp_bytes_received": 0,

@@ -5,7 +5,6 @@ mod csv;
 mod document;
 mod fairness;
 pub mod page;
-pub mod picture;
 mod plot;
 mod series;
 mod side_by_side;
@@ -19,6 +18,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+
+pub use evenkeel_picture as picture;
 
 pub use comparison::{
     Compared, ComparedFigures, ComparedRun, ComparedStreams, ComparisonDocument, ComparisonError,

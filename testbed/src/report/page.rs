@@ -10,7 +10,6 @@ use crate::scenario::Scenario;
 
 const BASE: &str = include_str!("templates/base.html");
 const RESULTS: &str = include_str!("templates/results.html");
-const STYLE: &str = include_str!("style.css");
 
 /// One page on one run or several.
 #[derive(Debug, Serialize)]
@@ -80,7 +79,7 @@ pub fn environment(templates: &[(&'static str, &'static str)]) -> Environment<'s
     });
     environment.add_global(
         "style",
-        Value::from_safe_string(format!("{}{STYLE}", picture::STYLE)),
+        Value::from_safe_string(format!("{}{}", picture::STYLE, picture::PAGE_STYLE)),
     );
     environment.add_global("version", env!("CARGO_PKG_VERSION"));
     for (name, template) in [("base.html", BASE)].iter().chain(templates) {

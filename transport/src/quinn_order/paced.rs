@@ -13,7 +13,7 @@ use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn_proto::RttEstimator;
 use tracing::{debug, trace};
 
-use crate::connection::{Connection, Connections, Probe, State};
+use crate::connection::{Beginning, Connection, Connections, Probe, State};
 
 use crate::pacing::Pacing;
 use crate::path::rate;
@@ -110,6 +110,31 @@ impl Paced {
         let is_over = !has_waited && without.is_some_and(|without| self.estimate <= without);
         self.without_waits = without.filter(|_| !is_over);
         self.smoothed_rtt = Some(self.without_waits.unwrap_or(self.estimate));
+    }
+
+    /// Has what `factory` builds take over from the present controller, which had `in_flight` bytes
+    /// in flight.
+    fn replace(
+        &mut self,
+        now: Instant,
+        factory: &SharedFactory,
+        beginning: Beginning,
+        in_flight: u64,
+    ) {
+        // What the path had in flight, or what any path may have.
+        let initial = InitialWindow::default().bytes(self.mtu);
+        let resumed = matches!(beginning, Beginning::Resumed).then(|| in_flight.max(initial));
+        debug!(
+            connection = self.connection.id,
+            resumed, "another controller takes over"
+        );
+        self.connection.state().kept.feed.resume(resumed);
+        let feed = self.connection.feed();
+        self.controller = factory.clone().build_fed(now, self.mtu, feed);
+        if let Beginning::Anew(begun) = beginning {
+            // Nobody may wait for it any more.
+            let _ = begun.send(());
+        }
     }
 
     /// Stores in `state` what the controller, with these `metrics`, wants now.
@@ -218,17 +243,8 @@ impl Controller for Paced {
         let rtt = now.saturating_duration_since(packets.sent);
         self.smooth(rtt, has_sample, has_waited);
         let newly_chosen = self.connection.state().newly_chosen();
-        if let Some(factory) = newly_chosen {
-            // What the path had in flight, or what any path may have.
-            let initial = InitialWindow::default().bytes(self.mtu);
-            let window = in_flight.saturating_add(packets.bytes).max(initial);
-            debug!(
-                connection = self.connection.id,
-                window, "another controller takes over"
-            );
-            self.connection.state().kept.feed.resume(Some(window));
-            let feed = self.connection.feed();
-            self.controller = factory.build_fed(now, self.mtu, feed);
+        if let Some((factory, beginning)) = newly_chosen {
+            self.replace(now, &factory, beginning, in_flight + packets.bytes);
         }
         let metrics = self.controller.metrics();
         let mut guard = self.connection.state();

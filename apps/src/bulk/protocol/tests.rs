@@ -3,9 +3,18 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::bulk::checksum::Hashing;
 use crate::bulk::job::{Amount, Direction, MAX_BYTES, MAX_DURATION, MAX_STREAMS};
 use crate::bulk::throttle::OnOff;
 use crate::message::{MAX_MESSAGE, checked_length, decode, encode};
+
+fn any_verify() -> impl Strategy<Value = Option<Hashing>> {
+    prop_oneof![
+        Just(None),
+        Just(Some(Hashing::Blake3)),
+        Just(Some(Hashing::Sha256))
+    ]
+}
 
 fn any_job() -> impl Strategy<Value = Job> {
     let amount = prop_oneof![
@@ -19,14 +28,20 @@ fn any_job() -> impl Strategy<Value = Job> {
         any::<Option<u64>>(),
         proptest::option::of((period(), period()).prop_map(|(on, off)| OnOff(on, off))),
     );
-    let rest = (any::<u16>(), any::<u64>(), any::<bool>());
+    let rest = (
+        any::<u16>(),
+        any::<u64>(),
+        any_verify(),
+        any::<Option<String>>(),
+    );
     (direction, amount, rest, throttle).prop_map(
-        |(direction, amount, (streams, omit, verify), (rate_bps, on_off))| Job {
+        |(direction, amount, (streams, omit, verify, controller), (rate_bps, on_off))| Job {
             direction,
             amount,
             streams,
             omit: Duration::from_micros(omit),
             verify,
+            controller,
             rate_bps,
             on_off,
         },
@@ -95,6 +110,28 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn an_offered_file_arrives_as_it_was_described(
+        bytes in any::<u64>(),
+        mode in any::<u16>(),
+        micros in any::<i64>(),
+        controller in any::<Option<String>>(),
+    ) {
+        let json = format!(
+            r#"{{"accepted":{{"file":{{"bytes":{bytes},"attributes":{{"mode":{mode},"modified_us":{micros}}}}}}}}}"#
+        );
+        let Answer::Accepted { file, .. } = decode::<Answer>(json.as_bytes()).unwrap() else {
+            panic!("{json}")
+        };
+        let answer = Answer::Accepted { file, controller };
+        prop_assert_eq!(decode::<Answer>(&encode(&answer)[2..]).unwrap(), answer);
+        let plain = encode(&Answer::Accepted { file, controller: None });
+        let text = String::from_utf8(plain[2..].to_vec()).unwrap();
+        prop_assert_eq!(text, json);
+    }
+}
+
 #[test]
 fn unknown_fields_and_wrong_types_are_named() {
     for (json, word) in [
@@ -113,7 +150,7 @@ fn unknown_fields_and_wrong_types_are_named() {
 fn the_checksums_of_all_streams_fit_in_a_message() {
     let sent = Sent {
         bytes: u64::MAX,
-        checksums: vec![Checksum::of(b""); usize::from(MAX_STREAMS)],
+        checksums: vec![Hashing::Sha256.of(b""); usize::from(MAX_STREAMS)],
     };
     assert!(encode(&sent).len() <= MAX_MESSAGE);
 }
@@ -160,6 +197,14 @@ fn contradictory_jobs_are_refused() {
         Job {
             amount: Amount::File("x".into()),
             ..up.clone()
+        },
+        Job {
+            controller: Some("keel".into()),
+            ..up.clone()
+        },
+        Job {
+            controller: Some("k".repeat(301)),
+            ..Job::new(Direction::Down, Amount::Bytes(1))
         },
         Job::new(Direction::Down, Amount::File(String::new())),
         patterned(Some(999), None),

@@ -2,13 +2,14 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use evenkeel_spec::quantity;
 
+use super::compare::args::CompareArgs;
 use super::files::is_standard;
-use crate::bulk::{Amount, Direction, Job, MAX_STREAMS, OnOff};
+use super::names::{Names, names};
+use crate::bulk::{Amount, Direction, Hashing, Job, MAX_STREAMS, OnOff};
 use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
 use crate::cli::units::size;
 use crate::path::HeaderUse;
@@ -37,11 +38,21 @@ Examples:
   evenkeel bulk server                            all addresses, port 4433
   evenkeel bulk server --listen 127.0.0.1:0       a free port on this machine only
   evenkeel bulk server --root /srv/data --once    offer files, serve one client
+  evenkeel bulk server --controllers cubic,bbr    clients may ask for these besides keel
   evenkeel bulk server --cert chain.pem --key key.pem
 
 It prints the certificate's pin and the client's command line. Interrupt it to stop it.
 Exit status: 0 interrupted or, with --once, served; 1 failed, 2 usage error.
 SSLKEYLOGFILE names a file for TLS secrets, for Wireshark.";
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  evenkeel bulk server --controllers keel,cubic,bbr          on the other machine
+  evenkeel bulk compare host.example --pin sha256:...        uploads, about 5 minutes
+  evenkeel bulk compare host.example --direction both --controllers keel,cubic --pin ...
+  evenkeel bulk compare host.example --out compare-123 --pin ...     continue after Ctrl-C
+
+Exit status: 0 compared, 1 failed, 2 usage error, 130 interrupted.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BulkSide {
@@ -51,6 +62,9 @@ pub(crate) enum BulkSide {
     /// Ask a server for one transfer, and print both sides' figures.
     #[command(after_help = CLIENT_EXAMPLES)]
     Client(Box<ClientArgs>),
+    /// Let controllers take turns on the path to a server, and say which is best there.
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(Box<CompareArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -59,6 +73,10 @@ pub(crate) struct ServerArgs {
     pub(crate) at: ListenArgs,
     #[command(flatten)]
     pub(crate) transport: TransportArgs,
+    /// Besides --controller, send with these if clients ask for one: names separated by commas
+    #[arg(long, value_name = "NAMES", value_parser = names, default_value = "",
+          hide_default_value = true)]
+    pub(crate) controllers: Names,
     /// Offer the files below this directory by name
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
@@ -83,8 +101,9 @@ pub(crate) struct ServerArgs {
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("amount").args(["file", "bytes", "time"]))]
 pub(crate) struct ClientArgs {
+    // The first: reading the other fields takes what they read away.
     #[command(flatten)]
-    _of_a_sender: SendersController,
+    asked_for: AskedFor,
     #[command(flatten)]
     pub(crate) reach: ReachArgs,
     /// Send this file, `-` for standard input; with --reverse, the server's file of this name
@@ -130,8 +149,11 @@ pub(crate) struct ClientArgs {
     /// Write the server's data to this file, `-` for standard output
     #[arg(long, value_name = "FILE", requires = "reverse")]
     pub(crate) output: Option<PathBuf>,
-    /// Do not compute SHA-256; saves CPU above about 1 Gb/s
+    /// Compare SHA-256, as sha256sum computes it, instead of BLAKE3, which takes less time
     #[arg(long)]
+    sha256: bool,
+    /// Compare no checksums, sizes alone
+    #[arg(long, conflicts_with = "sha256")]
     no_verify: bool,
     /// Do not measure the delay: no pings before the data and beside it
     #[arg(long)]
@@ -144,27 +166,24 @@ pub(crate) struct ClientArgs {
     pub(crate) output_form: OutputArgs,
 }
 
-/// Nothing but a check: a controller is given to a side that sends.
+/// The controller that the command line names, which is the sender's; `None` if it names none.
 #[derive(Debug)]
-struct SendersController;
+struct AskedFor(Option<String>);
 
-impl FromArgMatches for SendersController {
+impl FromArgMatches for AskedFor {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-        let given = matches.value_source("controller") == Some(ValueSource::CommandLine);
-        if given && matches.get_flag("reverse") {
-            let cause = "with --reverse the server sends, and its --controller decides: give it \
-                         to `evenkeel bulk server`";
-            return Err(clap::Error::raw(ErrorKind::ArgumentConflict, cause));
-        }
-        Ok(Self)
+        let named = matches.value_source("controller") == Some(ValueSource::CommandLine);
+        let name = matches.get_one::<String>("controller");
+        Ok(Self(name.filter(|_| named).cloned()))
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-        Self::from_arg_matches(matches).map(|_| ())
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
     }
 }
 
-impl Args for SendersController {
+impl Args for AskedFor {
     fn augment_args(command: Command) -> Command {
         command
     }
@@ -175,6 +194,13 @@ impl Args for SendersController {
 }
 
 impl ClientArgs {
+    /// Gives a controller that belongs to the server to nobody else.
+    pub(crate) fn settle(&mut self) {
+        if self.reverse {
+            evenkeel::DEFAULT_CONTROLLER.clone_into(&mut self.transport.controller);
+        }
+    }
+
     fn direction(&self) -> Direction {
         match self.reverse {
             true => Direction::Down,
@@ -212,6 +238,19 @@ impl ClientArgs {
         self.output.as_deref().is_some_and(is_standard)
     }
 
+    /// Returns `job` in this direction: downloads ask for the sender's controller.
+    pub(crate) fn directed(&self, job: &Job, direction: Direction) -> Job {
+        let asked_for = match direction {
+            Direction::Up => None,
+            Direction::Down => self.asked_for.0.clone(),
+        };
+        Job {
+            direction,
+            controller: asked_for,
+            ..job.clone()
+        }
+    }
+
     /// Makes the job; `length` is that of the file to send, if there is one.
     pub(crate) fn job(&self, length: Option<u64>) -> Result<Job, String> {
         let amount = match (&self.file, self.bytes, self.time) {
@@ -232,12 +271,18 @@ impl ClientArgs {
         let job = Job {
             streams: self.streams,
             omit: self.omit,
-            verify: !self.no_verify,
+            verify: match (self.no_verify, self.sha256) {
+                (true, _) => None,
+                (false, true) => Some(Hashing::Sha256),
+                (false, false) => Some(Hashing::Blake3),
+            },
             rate_bps: self.bitrate,
             on_off: self.on.zip(self.off).map(|(on, off)| OnOff(on, off)),
             ..Job::new(self.direction(), amount)
         };
-        job.check().map_err(|error| error.to_string())?;
+        self.directed(&job, job.direction)
+            .check()
+            .map_err(|error| error.to_string())?;
         if (self.is_fed() || self.feeds()) && (self.streams > 1 || self.connections > 1) {
             return Err("standard input or output takes one stream over one connection".into());
         }

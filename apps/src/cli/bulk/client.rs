@@ -34,10 +34,12 @@ const REDRAW: Duration = Duration::from_millis(200);
 const TRIES: u32 = 1000;
 
 pub(crate) async fn run(
-    args: ClientArgs,
+    mut args: ClientArgs,
     live: bool,
     controllers: &Controllers,
 ) -> Result<(), Failure> {
+    args.settle();
+    let args = args;
     let qlog = args.output_form.qlog.as_deref();
     let transport = Transport::new(
         BULK,
@@ -90,10 +92,7 @@ pub(crate) async fn run(
             memories: memories.as_ref().filter(|_| direction == Direction::Up),
             connection,
             alone,
-            job: Job {
-                direction,
-                ..job.clone()
-            },
+            job: args.directed(&job, direction),
         })
         .collect();
     let results = transfers.iter().map(|transfer| transfer.run(local.clone()));
@@ -379,7 +378,12 @@ impl Watch<'_> {
         let result = ClientResult {
             version: env!("CARGO_PKG_VERSION"),
             server: args.reach.server.to_string(),
-            controller: (job.direction == Direction::Up).then(|| args.transport.controller.clone()),
+            controller: match job.direction {
+                Direction::Up => Some(args.transport.controller.clone()),
+                Direction::Down => outcome
+                    .as_ref()
+                    .and_then(|outcome| outcome.controller.clone()),
+            },
             pacing: self.of.client.transport.pacing.name(),
             path_headers: self.of.client.transport.headers.to_string(),
             direction: job.direction,

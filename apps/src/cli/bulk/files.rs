@@ -6,7 +6,6 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{FileExt, OpenOptionsExt as _, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
 
 use bytes::Bytes;
 use cap_std::ambient_authority;
@@ -18,7 +17,7 @@ use tempfile::{NamedTempFile, PersistError};
 use tokio::io::AsyncSeekExt;
 use tokio::task::spawn_blocking;
 
-use crate::bulk::{Pieces, Readable, Source, Writable, Writer};
+use crate::bulk::{Attributes, Pieces, Readable, Source, Writable, Writer};
 use crate::cli::failure::Failure;
 use crate::cli::units::show_bytes;
 use crate::lock::lock;
@@ -29,19 +28,27 @@ const PIECE: usize = 16 * 1024;
 /// Bytes read from a pipe at once, at most: what Linux keeps in one (pipe(7)).
 const PIPED_PIECE: usize = 64 * 1024;
 
+/// What a mode says of reading, writing and running: neither setuid, setgid nor sticky.
+const PERMISSIONS: u32 = 0o777;
+
+/// What its owner may do with a file that is being received.
+const OWNERS: u32 = 0o600;
+
 /// A file to read. It is opened once: what a transfer reads is what was checked.
 #[derive(Debug)]
 pub(crate) struct FileSource {
     file: Arc<File>,
     length: u64,
-    /// When it was last written to, as of its opening.
-    modified: SystemTime,
+    /// As of its opening.
+    attributes: Attributes,
 }
 
 /// A file to write. Until it is complete it has a name of its own, `NAME.RANDOM.part`.
 #[derive(Debug)]
 pub(crate) struct FileSink {
     path: PathBuf,
+    /// What the server says of its file, if it has one.
+    attributes: Arc<Mutex<Option<Attributes>>>,
     /// Created for the first writer: when the server has accepted the transfer.
     part: Arc<Mutex<Option<NamedTempFile>>>,
 }
@@ -77,7 +84,10 @@ impl FileSource {
         Ok(Self {
             file: Arc::new(file),
             length: metadata.len(),
-            modified: metadata.modified()?,
+            attributes: Attributes {
+                mode: (metadata.permissions().mode() & PERMISSIONS) as u16,
+                modified: metadata.modified()?,
+            },
         })
     }
 }
@@ -101,8 +111,12 @@ impl Readable for FileSource {
         pieces.boxed()
     }
 
+    fn attributes(&self) -> Option<Attributes> {
+        Some(self.attributes)
+    }
+
     fn unchanged(&self) -> BoxFuture<'_, io::Result<()>> {
-        let (file, before) = (self.file.clone(), (self.length, self.modified));
+        let (file, before) = (self.file.clone(), (self.length, self.attributes.modified));
         Box::pin(blocking(move || {
             let now = file.metadata()?;
             match (now.len(), now.modified()?) == before {
@@ -123,6 +137,7 @@ impl FileSink {
         directory(path).metadata().map_err(failure)?;
         Ok(Self {
             path: path.to_owned(),
+            attributes: Arc::default(),
             part: Arc::default(),
         })
     }
@@ -132,11 +147,9 @@ impl FileSink {
         let Some(part) = lock(&self.part).take() else {
             return Ok(());
         };
-        // What a file allows to whom stays when it is written anew.
-        if let Ok(before) = self.path.metadata() {
-            let failure = Failure::unwritable(&self.path, "--output");
-            (part.as_file().set_permissions(before.permissions())).map_err(failure)?;
-        }
+        let attributes = *lock(&self.attributes);
+        let finished = finish(&part, &self.path, attributes);
+        finished.map_err(Failure::unwritable(&self.path, "--output"))?;
         part.persist(&self.path).map(|_| ()).map_err(unkept)
     }
 
@@ -161,14 +174,19 @@ impl Writable for FileSink {
         }))
     }
 
+    fn describe(&self, attributes: Attributes) {
+        *lock(&self.attributes) = Some(attributes);
+    }
+
     fn writer(&self, offset: u64) -> BoxFuture<'_, io::Result<Writer>> {
         let (path, part) = (self.path.clone(), self.part.clone());
+        let attributes = *lock(&self.attributes);
         Box::pin(async move {
             let open = move || {
                 let mut part = lock(&part);
                 let part = match &mut *part {
                     Some(part) => part,
-                    none => none.insert(create(&path)?),
+                    none => none.insert(create(&path, attributes)?),
                 };
                 part.reopen()
             };
@@ -247,11 +265,14 @@ impl Root {
 
 /// Creates a file beside `path`. Its name is random and was not taken: no link is followed, and
 /// nothing overwritten.
-fn create(path: &Path) -> io::Result<NamedTempFile> {
-    // Meanwhile nobody may read more than they might of the file before.
-    let mode = path
-        .metadata()
-        .map_or(0o666, |before| before.permissions().mode() & 0o777 | 0o600);
+fn create(path: &Path, attributes: Option<Attributes>) -> io::Result<NamedTempFile> {
+    // Meanwhile nobody may read more than they might of the file before, or of the server's.
+    let mode = match (path.metadata(), attributes) {
+        (Ok(before), _) => before.permissions().mode(),
+        (Err(_), Some(attributes)) => attributes.mode.into(),
+        (Err(_), None) => 0o666,
+    };
+    let mode = mode & PERMISSIONS | OWNERS;
     let mut prefix = path.file_name().unwrap_or_default().to_owned();
     prefix.push(".");
     tempfile::Builder::new()
@@ -259,6 +280,21 @@ fn create(path: &Path) -> io::Result<NamedTempFile> {
         .suffix(".part")
         .permissions(Permissions::from_mode(mode))
         .tempfile_in(directory(path))
+}
+
+/// Gives a complete file what it keeps: of a file that was there before the mode, else that of the
+/// server's file less what the umask takes away; and the time of the server's.
+fn finish(part: &NamedTempFile, path: &Path, attributes: Option<Attributes>) -> io::Result<()> {
+    let file = part.as_file();
+    if let Ok(before) = path.metadata() {
+        file.set_permissions(before.permissions())?;
+    } else if let Some(attributes) = attributes {
+        // The umask took its part when the file was created.
+        let created = file.metadata()?.permissions().mode();
+        let mode = created & u32::from(attributes.mode) & PERMISSIONS;
+        file.set_permissions(Permissions::from_mode(mode))?;
+    }
+    attributes.map_or(Ok(()), |attributes| file.set_modified(attributes.modified))
 }
 
 fn directory(path: &Path) -> &Path {

@@ -2,9 +2,11 @@
 
 pub(super) mod args;
 pub(super) mod client;
+pub(super) mod compare;
 mod ecn;
 mod files;
 pub(super) mod memories;
+mod names;
 mod output;
 mod series;
 pub(super) mod server;

@@ -55,7 +55,7 @@ pub(crate) struct ServerInterval {
 pub(crate) struct ClientResult {
     pub(crate) version: &'static str,
     pub(crate) server: String,
-    /// The sender's, if this side sent.
+    /// The sender's, if this side knows it.
     pub(crate) controller: Option<String>,
     pub(crate) pacing: &'static str,
     pub(crate) path_headers: String,
@@ -79,6 +79,8 @@ pub(crate) struct ClientResult {
 pub(crate) struct Transfer {
     pub(crate) client: String,
     pub(crate) error: Option<String>,
+    /// With which this server sent, if it did.
+    pub(crate) controller: Option<String>,
     pub(crate) path: Option<HeaderReport>,
     #[serde(flatten)]
     pub(crate) outcome: Option<Outcome>,
@@ -150,7 +152,7 @@ impl Record for Transfer {
             return String::new();
         };
         let verified = match &receiver.checksum {
-            Some(checksum) => format!("verified, SHA-256 {checksum}"),
+            Some(checksum) => format!("verified, {checksum}"),
             None => "not verified".into(),
         };
         format!(
@@ -273,7 +275,7 @@ fn table(
         table += &ecn.text();
     }
     table += &match &outcome.receiver.checksum {
-        Some(checksum) => format!("verified, SHA-256 {checksum}"),
+        Some(checksum) => format!("verified, {checksum}"),
         None => "size verified, content not (--no-verify)".to_owned(),
     };
     table
@@ -336,6 +338,8 @@ mod tests {
             bytes: u64::MAX,
             duration_s: 1e308,
             goodput_bps: Some(-1e308),
+            first_1mb_s: Some(-1e308),
+            first_10mb_s: None,
             packets_sent: 0,
             packets_lost: u64::MAX,
             retransmitted_ratio: -1e300,
@@ -354,6 +358,7 @@ mod tests {
         };
         let outcome = Outcome {
             verified: false,
+            controller: None,
             sender: report.clone(),
             receiver: report,
         };

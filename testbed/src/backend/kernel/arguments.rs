@@ -104,7 +104,12 @@ pub(super) fn bulk_client(
         Payload::File(path) => arguments.add("--file", absolute(path).display()),
     }
     arguments.add_sender(spec, scenario.sampling_interval);
-    arguments.flag("--no-verify", !spec.verify);
+    let verify = if spec.verify {
+        "--sha256"
+    } else {
+        "--no-verify"
+    };
+    arguments.flag(verify, true);
     // As in virtual time.
     arguments.flag("--no-pings", true);
     arguments.0

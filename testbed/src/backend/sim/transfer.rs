@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use evenkeel_apps::bulk::{
-    self, Amount, Direction, Job, Limits, Local, Pieces, Progress, Readable, ServeOptions, Source,
+    self, Amount, Direction, Hashing, Job, Limits, Local, Pieces, Progress, Readable, ServeOptions,
+    Source,
 };
 use futures_util::future::{Either, select};
 use futures_util::stream::{StreamExt, unfold};
@@ -174,7 +175,7 @@ impl Sender {
         let mut carried = Carried::new(self, connection.clone());
         let job = Job {
             streams: self.streams,
-            verify: self.verify,
+            verify: self.verify.then_some(Hashing::Sha256),
             ..Job::new(Direction::Up, amount)
         };
         let local = Local {

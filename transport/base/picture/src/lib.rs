@@ -14,6 +14,9 @@ use scale::{Scale, ends, parted};
 /// Style of pictures, for the pages that hold them.
 pub const STYLE: &str = include_str!("picture.css");
 
+/// Style of pages around them: text, tables, figures.
+pub const PAGE_STYLE: &str = include_str!("page.css");
+
 /// Colours that the style has; further lines begin again, with other markers.
 pub const COLOURS: usize = 10;
 
@@ -445,7 +448,7 @@ fn text(x: f64, y: f64, class: &str, text: &str) -> String {
 }
 
 /// What is special in HTML and SVG, spelled out.
-pub(super) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     text.replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")

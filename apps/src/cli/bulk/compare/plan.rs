@@ -1,0 +1,128 @@
+//! What a comparison consists of.
+
+use std::time::Duration;
+
+use rand_pcg::Pcg64;
+use serde::{Deserialize, Serialize};
+
+use super::args::{CompareArgs, Directions};
+use super::judge::below;
+use crate::bulk::Direction;
+use crate::time::micros;
+
+/// What is to be compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Plan {
+    /// Of the program that began.
+    pub(super) version: String,
+    pub(super) server: String,
+    pub(super) controllers: Vec<String>,
+    pub(super) direction: Directions,
+    pub(super) rounds: u32,
+    /// Length of a run.
+    #[serde(rename = "time_us", with = "micros")]
+    pub(super) time: Duration,
+    /// Silence before each.
+    #[serde(rename = "pause_us", with = "micros")]
+    pub(super) pause: Duration,
+    pub(super) seed: u64,
+}
+
+/// A run of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Turn {
+    /// From 1.
+    pub(super) round: u32,
+    /// The controller's number, from 0.
+    pub(super) controller: usize,
+    pub(super) direction: Direction,
+}
+
+impl Plan {
+    pub(super) fn new(args: &CompareArgs, seed: u64) -> Self {
+        Self {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            server: args.reach.server.to_string(),
+            controllers: args.controllers.0.clone(),
+            direction: args.direction,
+            rounds: args.rounds,
+            time: args.time,
+            pause: args.pause,
+            seed,
+        }
+    }
+
+    /// Returns the runs of a round in their order, which depends on the seed and the round alone.
+    pub(super) fn round(&self, round: u32) -> Vec<Turn> {
+        let mut rng = Pcg64::new(self.seed.into(), round.into());
+        let directions = self.direction.list().iter();
+        let mut turns: Vec<_> = directions
+            .flat_map(|direction| {
+                (0..self.controllers.len()).map(move |controller| Turn {
+                    round,
+                    controller,
+                    direction: *direction,
+                })
+            })
+            .collect();
+        // Fisher and Yates.
+        for last in (1..turns.len()).rev() {
+            let bound = u64::try_from(last + 1).expect("usize has at most 64 bits");
+            turns.swap(last, below(bound, &mut rng) as usize);
+        }
+        turns
+    }
+
+    /// Returns all runs in their order.
+    pub(super) fn turns(&self) -> Vec<Turn> {
+        (1..=self.rounds)
+            .flat_map(|round| self.round(round))
+            .collect()
+    }
+
+    pub(super) fn number(&self, controller: &str) -> Option<usize> {
+        self.controllers.iter().position(|name| name == controller)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    fn plan(seed: u64) -> Plan {
+        Plan {
+            version: "0".into(),
+            server: "h:4433".into(),
+            controllers: vec!["keel".into(), "cubic".into(), "bbr".into()],
+            direction: Directions::Both,
+            rounds: 40,
+            time: Duration::from_secs(1),
+            pause: Duration::ZERO,
+            seed,
+        }
+    }
+
+    #[test]
+    fn every_round_has_each_controller_once_in_each_direction_in_an_order_of_its_own() {
+        let mut orders = BTreeSet::new();
+        for round in 1..=40 {
+            let turns = plan(1).round(round);
+            assert_eq!(turns, plan(1).round(round), "the seed repeats it");
+            let of = |turn: &Turn| (turn.direction == Direction::Up, turn.controller);
+            let order: Vec<_> = turns.iter().map(of).collect();
+            assert_eq!(order.iter().collect::<BTreeSet<_>>().len(), 6);
+            orders.insert(order);
+        }
+        assert!(orders.len() > 30, "{} orders", orders.len());
+        assert_ne!(plan(1).turns(), plan(2).turns());
+    }
+
+    #[test]
+    fn a_plan_reads_back_as_written() {
+        let json = serde_json::to_string(&plan(7)).unwrap();
+        assert_eq!(serde_json::from_str::<Plan>(&json).unwrap(), plan(7));
+    }
+}

@@ -1,0 +1,139 @@
+//! The directory that keeps a comparison.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::args::CompareArgs;
+use super::plan::Plan;
+use super::run::Run;
+use crate::cli::failure::Failure;
+
+/// The file of the plan.
+const PLAN: &str = "plan.json";
+
+/// The file of the runs, each on a line.
+const RUNS: &str = "runs.jsonl";
+
+/// A directory with a plan, and with the runs so far.
+pub(super) struct Store {
+    pub(super) directory: PathBuf,
+    runs: File,
+}
+
+/// Begins the comparison of `args`, or continues the one in its directory. `fresh` is the seed of a
+/// new one if the user gives none.
+pub(super) fn open(args: &CompareArgs, fresh: u64) -> Result<(Plan, Store, Vec<Run>), Failure> {
+    let seed = args.seed.unwrap_or(fresh);
+    let directory = args.out.clone();
+    let directory = directory.unwrap_or_else(|| format!("compare-{seed}").into());
+    let path = directory.join(PLAN);
+    let mut plan = Plan::new(args, seed);
+    match fs::read_to_string(&path) {
+        Ok(text) => {
+            let remedy = "choose another --out, or move it away";
+            let before: Plan = serde_json::from_str(&text).map_err(|error| {
+                Failure::failed(format!("{} is no plan: {error}", path.display()), remedy)
+            })?;
+            plan.seed = args.seed.unwrap_or(before.seed);
+            if plan != before {
+                let cause = format!("{} is of another comparison: {text}", path.display());
+                return Err(Failure::failed(cause, remedy));
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(&directory).map_err(Failure::unwritable(&directory, "--out"))?;
+            save(&path, &json(&plan))?;
+        }
+        Err(error) => return Err(Failure::unreadable(&path, "--out")(error)),
+    }
+    let path = directory.join(RUNS);
+    let (runs, file) = runs(&path)?;
+    Ok((
+        plan,
+        Store {
+            directory,
+            runs: file,
+        },
+        runs,
+    ))
+}
+
+/// Reads the runs so far. What the last line lacks was never written: it is cut off.
+fn runs(path: &Path) -> Result<(Vec<Run>, File), Failure> {
+    let failure = Failure::unwritable(path, "--out");
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    let mut file = options.open(path).map_err(&failure)?;
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(&failure)?;
+    let whole = text.rfind('\n').map_or(0, |end| end + 1);
+    file.set_len(whole as u64).map_err(&failure)?;
+    file.seek(SeekFrom::End(0)).map_err(&failure)?;
+    let runs = text[..whole].lines().enumerate().map(|(number, line)| {
+        serde_json::from_str(line).map_err(|error| {
+            let cause = format!("{}:{}: {error}", path.display(), number + 1);
+            Failure::failed(cause, "choose another --out, or remove that line")
+        })
+    });
+    Ok((runs.collect::<Result<_, _>>()?, file))
+}
+
+impl Store {
+    /// Keeps a run, so that it need not be made again.
+    pub(super) fn keep(&mut self, run: &Run) -> Result<(), Failure> {
+        let mut line = serde_json::to_vec(run).expect("a run has string keys only");
+        line.push(b'\n');
+        let path = self.directory.join(RUNS);
+        let written = self
+            .runs
+            .write_all(&line)
+            .and_then(|()| self.runs.sync_data());
+        written.map_err(Failure::unwritable(&path, "--out"))
+    }
+
+    /// Writes a file of the directory, whole or not at all.
+    pub(super) fn write(&self, name: &str, text: &str) -> Result<(), Failure> {
+        save(&self.directory.join(name), text)
+    }
+}
+
+/// Formats a document for its file.
+pub(super) fn json(document: &impl Serialize) -> String {
+    serde_json::to_string_pretty(document).expect("documents have string keys only") + "\n"
+}
+
+fn save(path: &Path, text: &str) -> Result<(), Failure> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let written = fs::write(&part, text).and_then(|()| fs::rename(&part, path));
+    written.map_err(Failure::unwritable(path, "--out"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_was_cut_off_is_forgotten_and_a_broken_one_is_named() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("runs.jsonl");
+        let run = Run {
+            round: 1,
+            direction: crate::bulk::Direction::Up,
+            controller: "keel".into(),
+            began_unix_s: 5.0,
+            error: Some("no".into()),
+            measured: None,
+        };
+        let line = serde_json::to_string(&run).unwrap();
+        fs::write(&path, format!("{line}\n{}", &line[..20])).unwrap();
+        let (read, mut file) = runs(&path).unwrap();
+        assert_eq!(read, [run]);
+        file.write_all(b"{}\n").unwrap();
+        let told = runs(&path).map(|_| ()).unwrap_err().to_string();
+        assert!(told.contains("runs.jsonl:2: "), "{told}");
+    }
+}
