@@ -10,7 +10,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use evenkeel_log::{LogArgs, complain};
 use tracing::debug;
 
-use crate::config::Config;
+use crate::config::{Config, Via};
 use crate::daemon;
 use crate::failure::Failure;
 use crate::netlink::Netlink;
@@ -203,13 +203,13 @@ fn check(path: &Path, explain: bool) -> Result<String, Failure> {
     }
     for link in &config.links {
         for route in &link.routes {
-            let via = route
-                .via
-                .map(|via| format!(" via {via}"))
-                .unwrap_or_default();
+            let via = match route.via {
+                Via::Direct => String::new(),
+                via => format!(" via {via}"),
+            };
             text += &format!(
-                "{}: {} -> {} (MTU {}) -> table {}{via} dev {}\n",
-                link.name, route.to, link.tun, link.mtu, link.table, route.dev
+                "{}: {}{} -> {} (MTU {}) -> table {}{via} dev {}\n",
+                link.name, route.to, route.selector, link.tun, link.mtu, link.table, route.dev
             );
         }
     }

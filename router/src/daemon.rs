@@ -29,7 +29,7 @@ use crate::forwarder::Forwarder;
 use crate::metrics::{Endpoint, Figures};
 use crate::netlink::Netlink;
 use crate::plumber::{Plumber, Reports};
-use crate::plumbing::{Found, Lack, Plumbing};
+use crate::plumbing::{Counts, Found, Lack, Plumbing};
 use crate::preflight;
 use crate::status::{Answer, LinkStatus, Meter, Request, Server, Status};
 use crate::supervisor;
@@ -207,11 +207,11 @@ impl Router {
                 configuration: error.is_usage(),
             };
         }
-        let ring_dropped = self.plumber.ask(Plumbing::ring_dropped).await;
+        let counts = self.plumber.ask(Plumbing::counts).await;
         let now = clock::now();
         let lines = self.lines.borrow();
-        match ring_dropped {
-            Ok(ring_dropped) => Answer::Status(Status {
+        match counts {
+            Ok(counts) => Answer::Status(Status {
                 router: self.config.borrow().name.clone(),
                 pid: std::process::id(),
                 sandbox: self.confinement.as_ref().map(|(state, _)| state.clone()),
@@ -223,7 +223,7 @@ impl Router {
                     .as_secs_f64(),
                 links: lines
                     .iter()
-                    .map(|line| line.answer(&request, &ring_dropped, now))
+                    .map(|line| line.answer(&request, &counts, now))
                     .collect(),
             }),
             Err(error) => Answer::Error {
@@ -302,25 +302,25 @@ impl Line {
         }
     }
 
-    /// Figures for a request; `ring_dropped` by the names of the devices.
+    /// Figures for a request; `counts` by the names of the devices.
     fn answer(
         &self,
         request: &Request,
-        ring_dropped: &HashMap<String, u64>,
+        counts: &HashMap<String, Counts>,
         now: Instant,
     ) -> LinkStatus {
         let mut meter = self.meter.borrow_mut();
         let mut forwarder = self.forwarder.borrow_mut();
         let transit = &mut forwarder.transit;
         // A link that has been made since has dropped nothing.
-        let ring_dropped = ring_dropped.get(&meter.spec.tun).copied().unwrap_or(0);
+        let counts = counts.get(&meter.spec.tun).copied().unwrap_or_default();
         if *request == Request::Sample {
-            return meter.sample(transit, ring_dropped, now);
+            return meter.sample(transit, counts, now);
         }
         if *request == Request::RestartMeasurement {
-            meter.restart(transit, ring_dropped, now);
+            meter.restart(transit, counts, now);
         }
-        meter.status(transit, ring_dropped, now)
+        meter.status(transit, counts, now)
     }
 
     fn lack(&self) -> Option<String> {

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use crate::config::{Place, RouteSpec};
+use crate::config::{Place, RouteSpec, Via};
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::netlink::{Netlink, Selection, Way};
@@ -14,6 +14,8 @@ use crate::sysctl::Sysctl;
 pub(crate) struct Exit {
     /// Index of the device.
     pub(crate) device: u32,
+    /// The next router, if there is one.
+    pub(crate) via: Option<IpAddr>,
     /// Source address of the router's own packets.
     pub(crate) source: Option<IpAddr>,
 }
@@ -41,10 +43,29 @@ pub(crate) fn find_exit(netlink: &mut Netlink, route: &RouteSpec) -> Result<Exit
     let local = netlink
         .routes(family, Selection::MainBy(device))
         .map_err(kernel("routes"))?;
+    let (via, preferred) = match route.via {
+        Via::Direct => (None, None),
+        Via::Router(address) => (Some(address), None),
+        Via::Default => {
+            let defaults = local
+                .iter()
+                .filter(|entry| entry.to.length() == 0 && !entry.is_ours);
+            let Some(default) = defaults.min_by_key(|entry| entry.metric) else {
+                return refuse(format!(
+                    "there is no default route by {dev} to take the gateway from; give it one, by \
+                     DHCP for example, or write the gateway's address as via"
+                ));
+            };
+            match default.way {
+                Way::Out { via, .. } => (via, default.source),
+                _ => (None, default.source),
+            }
+        }
+    };
     let mut local = local
         .iter()
         .filter(|entry| entry.way == Way::Out { device, via: None });
-    let source = match route.via {
+    let source = match via {
         None => local
             .find(|entry| entry.source.is_some())
             .and_then(|entry| entry.source),
@@ -60,7 +81,11 @@ pub(crate) fn find_exit(netlink: &mut Netlink, route: &RouteSpec) -> Result<Exit
             }
         },
     };
-    Ok(Exit { device, source })
+    Ok(Exit {
+        device,
+        via,
+        source: preferred.or(source),
+    })
 }
 
 /// Returns all that keeps the kernel from forwarding packets of a family.

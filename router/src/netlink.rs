@@ -2,7 +2,9 @@
 //!
 //! It blocks on purpose: the kernel answers at once, and a destructor must be able to undo changes.
 
+mod beside;
 mod events;
+mod rule;
 
 use std::io;
 use std::iter;
@@ -16,18 +18,18 @@ use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
-use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
+use netlink_packet_route::rule::RuleMessage;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use netlink_sys::protocols::NETLINK_ROUTE;
 use netlink_sys::{Socket, SocketAddr};
 
+use crate::config::MAIN_TABLE;
 use crate::family::Family;
 use crate::prefix::Prefix;
 
+pub(crate) use beside::{Beside, Watched};
 pub(crate) use events::Events;
-
-/// The routing table that rules consult by default (RT_TABLE_MAIN, linux/rtnetlink.h).
-pub(crate) const MAIN_TABLE: u32 = 254;
+pub(crate) use rule::RuleEntry;
 
 /// The table of the host's own addresses (RT_TABLE_LOCAL, linux/rtnetlink.h).
 pub(crate) const LOCAL_TABLE: u32 = 255;
@@ -95,22 +97,6 @@ pub(crate) enum Way {
     Unreachable,
     /// Somewhere that this program does not describe.
     Elsewhere,
-}
-
-/// A rule, with the attributes that this program sets and compares.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RuleEntry {
-    pub(crate) family: Family,
-    /// The destinations that it is for; `None` for all.
-    pub(crate) to: Option<Prefix>,
-    /// Whether it is for some packets alone.
-    pub(crate) selects: bool,
-    /// The interface from which they come, if it asks for one.
-    pub(crate) from: Option<String>,
-    /// Where it looks them up; 0 if it does something else.
-    pub(crate) table: u32,
-    pub(crate) priority: u32,
-    pub(crate) is_ours: bool,
 }
 
 impl Netlink {
@@ -417,60 +403,6 @@ impl RouteEntry {
             self.source
                 .map(|source| RouteAttribute::PrefSource(source.into())),
         );
-        message
-    }
-}
-
-impl RuleEntry {
-    fn read(family: Family, message: &RuleMessage) -> Self {
-        let header = &message.header;
-        let mut rule = Self {
-            family,
-            to: None,
-            selects: header.dst_len > 0 || header.src_len > 0 || header.tos > 0,
-            from: None,
-            table: message.header.table.into(),
-            priority: 0,
-            is_ours: false,
-        };
-        for attribute in &message.attributes {
-            rule.selects |= matches!(
-                attribute,
-                RuleAttribute::Iifname(_)
-                    | RuleAttribute::Oifname(_)
-                    | RuleAttribute::FwMark(_)
-                    | RuleAttribute::TunId(_)
-                    | RuleAttribute::UidRange(_)
-                    | RuleAttribute::IpProtocol(_)
-                    | RuleAttribute::SourcePortRange(_)
-                    | RuleAttribute::DestinationPortRange(_)
-            );
-            match attribute {
-                RuleAttribute::Iifname(name) => rule.from = Some(name.clone()),
-                RuleAttribute::Table(table) => rule.table = *table,
-                RuleAttribute::Priority(priority) => rule.priority = *priority,
-                RuleAttribute::Protocol(RouteProtocol::Other(OUR_PROTOCOL)) => rule.is_ours = true,
-                RuleAttribute::Destination(address) if header.dst_len <= family.bits() => {
-                    rule.to = Some(Prefix::of(*address, header.dst_len));
-                }
-                _ => {}
-            }
-        }
-        rule
-    }
-
-    fn message(&self) -> RuleMessage {
-        let mut message = RuleMessage::default();
-        message.header.family = address_family(self.family);
-        message.header.action = RuleAction::ToTable;
-        message.attributes = vec![
-            RuleAttribute::Table(self.table),
-            RuleAttribute::Priority(self.priority),
-            RuleAttribute::Protocol(RouteProtocol::Other(OUR_PROTOCOL)),
-        ];
-        message
-            .attributes
-            .extend(self.from.clone().map(RuleAttribute::Iifname));
         message
     }
 }

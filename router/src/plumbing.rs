@@ -2,42 +2,44 @@
 //!
 //! Each link gets a TUN device with its own settings, routes of the main table into it, its own
 //! table with the routes onwards, and a rule that looks up packets from the device in that table.
-//! Removing the device removes its settings and the routes into it. The rules and the table stay
-//! until [`Plumbing`]'s destructor or the next start removes them. What others take away,
-//! [`Plumbing::mend`] puts back.
+//! Routes for some packets alone, and default routes, are in a second table of the link, to which
+//! rules lead. Removing the device removes its settings and the routes into it. The rules and the
+//! tables stay until [`Plumbing`]'s destructor or the next start removes them. What others take
+//! away, [`Plumbing::mend`] puts back.
 
 pub(crate) mod bypass;
+mod counted;
 mod explanation;
+mod present;
+mod tables;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use evenkeel_queue::Amount;
 use tracing::{debug, warn};
 
 use crate::clock;
-use crate::config::{Config, LinkSpec, RouteSpec};
+use crate::config::{Config, Entry, LinkSpec, MAIN_TABLE, RouteSpec, Via};
 use crate::device::Opened;
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::host;
-use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
+use crate::netlink::{Interface, Netlink, RouteEntry, RuleEntry, Way};
 use crate::prefix::Prefix;
 use crate::sysctl::Sysctl;
 
+use counted::Counted;
 pub(crate) use explanation::explain;
-
-/// Priority of our rules: after the local table (0), before the main one (32766).
-pub(crate) const RULE_PRIORITY: u32 = 1000;
+use present::Present;
+pub(crate) use tables::main_metric;
+use tables::{LAST_METRIC, end, entry_table, has_rules, onward_metric, rule_onward, rules_to};
 
 /// Packets that a TUN device's ring holds while the router is busy: 50 ms at 1 Gb/s and 1500 bytes.
 /// The kernel's own 500 (TUN_READQ_SIZE, drivers/net/tun.c) are 6 ms, less than a busy machine may
 /// keep a process waiting.
 const RING_PACKETS: u32 = 4096;
-
-/// Metric of the route that ends a table: all others come first.
-const LAST_METRIC: u32 = u32::MAX;
 
 /// For how long a link is degraded after a route into it was missing: longer than it takes to put back
 /// one that a program keeps removing.
@@ -70,6 +72,16 @@ pub(crate) struct Found {
 pub(crate) struct Plumbing {
     netlink: Netlink,
     links: Vec<Laid>,
+    beside: Counted,
+}
+
+/// What the kernel has counted of a link, since its device was created.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counts {
+    /// Packets that found the ring of its device full.
+    pub(crate) ring_dropped: u64,
+    /// What passed beside the link; `None` if that is not counted.
+    pub(crate) beside: Option<Amount>,
 }
 
 /// A link in the kernel.
@@ -83,34 +95,12 @@ struct Laid {
     /// What comes out of the device goes on by the link's table. Otherwise it would go round in
     /// circles, so that nothing may be routed into the device.
     leads_on: bool,
-    /// What has been routed into the device.
-    routed: Vec<Prefix>,
-    /// The route into the device that was last put back, and when.
-    put_back: Option<(Prefix, Instant)>,
-}
-
-/// The kernel's rules, and our routes that it has.
-struct Present {
-    rules: Vec<RuleEntry>,
-    routes: Vec<RouteEntry>,
-}
-
-/// Returns the metric of our routes in the main table: the lowest of the family, so that they come
-/// before the host's own routes to the same destinations. (In IPv6, 0 means 1024.)
-pub(crate) fn main_metric(family: Family) -> u32 {
-    match family {
-        Family::V4 => 0,
-        Family::V6 => 1,
-    }
-}
-
-/// Returns the metric of routes in links' tables. (In IPv6, 0 means 1024: IP6_RT_PRIO_USER,
-/// linux/ipv6_route.h.)
-fn onward_metric(family: Family) -> u32 {
-    match family {
-        Family::V4 => 0,
-        Family::V6 => 1024,
-    }
+    /// What has been routed into the device, and in which tables.
+    routed: Vec<(u32, Prefix)>,
+    /// The rules that have led to its routes.
+    ruled: Vec<RuleEntry>,
+    /// What of these was last put back, and when.
+    put_back: Option<(String, Instant)>,
 }
 
 impl Plumbing {
@@ -119,6 +109,7 @@ impl Plumbing {
         Self {
             netlink,
             links: Vec::new(),
+            beside: Counted::default(),
         }
     }
 
@@ -136,19 +127,30 @@ impl Plumbing {
         }
         let tuns = config.links.iter().map(|link| plumbing.add(link));
         let tuns = tuns.collect::<Result<_, _>>()?;
+        plumbing.beside = Counted::open(&config.name);
+        plumbing.count_beside();
         Ok((plumbing, tuns))
     }
 
-    /// Returns how many packets found the ring of each link's device full, since its creation, by
-    /// the names of the devices.
-    pub(crate) fn ring_dropped(&mut self) -> io::Result<HashMap<String, u64>> {
+    /// Returns what the kernel has counted of each link, by the names of the devices.
+    pub(crate) fn counts(&mut self) -> io::Result<HashMap<String, Counts>> {
         let netlink = &mut self.netlink;
+        let beside = self.beside.read();
         let links = self.links.iter();
         let counts = links.map(|link| {
-            let device = interface(netlink, link.index)?;
-            Ok((link.spec.tun.clone(), device.tx_dropped))
+            let tun = &link.spec.tun;
+            let counts = Counts {
+                ring_dropped: interface(netlink, link.index)?.tx_dropped,
+                beside: beside.as_ref().and_then(|beside| beside.get(tun).copied()),
+            };
+            Ok((tun.clone(), counts))
         });
         counts.collect()
+    }
+
+    /// Counts what passes beside the links as they are now.
+    fn count_beside(&mut self) {
+        self.beside.count(self.links.iter().map(|link| &link.spec));
     }
 
     /// Returns true if a route is ours or may have taken the place of one of ours.
@@ -157,10 +159,13 @@ impl Plumbing {
             || self.links.iter().any(|link| {
                 let mut routes = link.spec.routes.iter();
                 let may_precede = |ours: &RouteSpec| match route.table {
-                    MAIN_TABLE => route.to == ours.to,
+                    // A default route may have another gateway now.
+                    MAIN_TABLE => {
+                        route.to == ours.to || (ours.via == Via::Default && route.to.length() == 0)
+                    }
                     _ => route.to.covers(ours.to),
                 };
-                route.table == link.spec.table || routes.any(may_precede)
+                link.spec.own_tables().contains(&route.table) || routes.any(may_precede)
             })
     }
 
@@ -200,13 +205,20 @@ impl Plumbing {
             if let Some(spec) = specs.iter().find(|spec| spec.tun == link.spec.tun) {
                 link.spec = spec.clone();
             }
-            let routes = &link.spec.routes;
-            link.routed
-                .retain(|to| routes.iter().any(|route| route.to == *to));
+            let spec = &link.spec;
+            link.routed.retain(|(table, to)| {
+                let mut routes = spec.routes.iter();
+                routes.any(|route| route.to == *to && entry_table(spec, route) == *table)
+            });
+            link.ruled.retain(|rule| {
+                let mut routes = spec.routes.iter();
+                routes.any(|route| rules_to(spec, route).contains(rule))
+            });
         }
         let position = |link: &Laid| specs.iter().position(|spec| spec.tun == link.spec.tun);
         self.links
             .sort_by_key(|link| position(link).unwrap_or(usize::MAX));
+        self.count_beside();
     }
 
     /// Removes rules and tables of links that have no routes any more.
@@ -246,6 +258,7 @@ impl Plumbing {
             _device: tun.clone(),
             leads_on: false,
             routed: Vec::new(),
+            ruled: Vec::new(),
             put_back: None,
         };
         let present =
@@ -264,6 +277,28 @@ impl Plumbing {
     /// Removes rules and routes of ours that links do not want. A failure shows when they are in
     /// the way.
     fn clear(&mut self, present: &Present) {
+        let links = self.links.iter();
+        let wanted = links.flat_map(|link| {
+            let routes = link.spec.routes.iter();
+            routes.flat_map(|route| rules_to(&link.spec, route))
+        });
+        let wanted: Vec<_> = wanted.collect();
+        let own: Vec<_> = self
+            .links
+            .iter()
+            .map(|link| link.spec.entry_table())
+            .collect();
+        let over = present.rules.iter().filter(|rule| {
+            let leads_to_own = own.contains(&rule.table);
+            // One that looks in the main table first belongs to the one behind it.
+            let is_before = rule.table == MAIN_TABLE && !present.is_shared(rule, &own);
+            let is_ours = rule.is_ours && (leads_to_own || is_before);
+            is_ours && !wanted.contains(rule)
+        });
+        for rule in over {
+            debug!(?rule, "removing rule");
+            let _ = self.netlink.delete_rule(rule);
+        }
         for link in &self.links {
             for route in present.routes.iter().filter(|route| link.has_over(route)) {
                 debug!(?route, "removing route");
@@ -275,14 +310,30 @@ impl Plumbing {
     /// Removes our rules and routes of a link.
     fn sweep(&mut self, link: &LinkSpec) -> io::Result<()> {
         let present = Present::read(&mut self.netlink)?;
-        for rule in present.rules.into_iter().filter(|rule| rule.is_ours) {
-            if rule.table == link.table || rule.from.as_ref() == Some(&link.tun) {
-                debug!(?rule, "removing rule");
-                self.netlink.delete_rule(&rule)?;
-            }
+        let tables = link.own_tables();
+        let is_own = |rule: &RuleEntry| {
+            let is_from_device = rule.selector.iif.as_ref() == Some(&link.tun);
+            rule.is_ours && (tables.contains(&rule.table) || is_from_device)
+        };
+        let own: Vec<_> = present.rules.iter().filter(|rule| is_own(rule)).collect();
+        let precedes_own = |rule: &RuleEntry| {
+            let precedes = |own: &&RuleEntry| {
+                let is_next = own.priority == rule.priority + 1 && own.family == rule.family;
+                is_next && own.table == link.entry_table()
+            };
+            let is_before = rule.is_ours && rule.table == MAIN_TABLE;
+            is_before && own.iter().any(precedes) && !present.is_shared(rule, &tables)
+        };
+        for rule in present
+            .rules
+            .iter()
+            .filter(|rule| is_own(rule) || precedes_own(rule))
+        {
+            debug!(?rule, "removing rule");
+            self.netlink.delete_rule(rule)?;
         }
         for route in present.routes {
-            if route.table == link.table {
+            if tables.contains(&route.table) {
                 debug!(?route, "removing route");
                 self.netlink.delete_route(&route)?;
             }
@@ -313,9 +364,9 @@ impl Laid {
             self.leads_on = is_named && parts.len() == before;
             for route in &self.spec.routes.clone() {
                 self.lay_route(netlink, present, route, &mut parts);
-                let by_rule = bypass::by_rule(netlink, &present.rules, route.to, Some(self.index));
+                let by_rule = bypass::by_rule(netlink, &present.rules, route, Some(self.index));
                 parts.extend(by_rule.unwrap_or_default());
-                if self.leads_on {
+                if self.leads_on && route.entry == Entry::Table(MAIN_TABLE) {
                     parts.extend(bypass::by_route(netlink, route.to, self.index));
                 }
             }
@@ -377,32 +428,14 @@ impl Laid {
         family: Family,
     ) -> Result<(), Failure> {
         let link = &self.spec;
-        let everything = match family {
-            Family::V4 => Prefix::of(IpAddr::from([0; 4]), 0),
-            Family::V6 => Prefix::of(IpAddr::from([0; 16]), 0),
-        };
         // If a device goes down, the kernel removes the routes over it. Without this end of the
         // table, packets would then find the main table and loop.
-        let end = RouteEntry {
-            metric: LAST_METRIC,
-            ..RouteEntry::ours(link.table, everything, Way::Unreachable)
-        };
-        present.lay(netlink, &end, "nowhere")?;
-        let rule = RuleEntry {
-            family,
-            to: None,
-            selects: true,
-            from: Some(link.tun.clone()),
-            table: link.table,
-            priority: RULE_PRIORITY,
-            is_ours: true,
-        };
-        if present.rules.contains(&rule) {
-            return Ok(());
+        present.lay(netlink, &end(link.table, family), "nowhere")?;
+        if has_rules(link, family) {
+            // Nor do packets pass beside the link if somebody removes the route into it.
+            present.lay(netlink, &end(link.entry_table(), family), "nowhere")?;
         }
-        let what = format!("adding the {family} rule for {}", link.tun);
-        debug!(?rule, "adding rule");
-        netlink.add_rule(&rule).map_err(failed(&what))
+        present.lay_rule(netlink, &rule_onward(link, family))
     }
 
     /// First the way onwards, so that no packet arrives before it is ready. Without it packets are
@@ -425,99 +458,87 @@ impl Laid {
         if let Some(exit) = exit {
             let way = Way::Out {
                 device: exit.device,
-                via: route.via,
+                via: exit.via,
             };
             let entry = RouteEntry {
                 metric: onward_metric(family),
                 ..RouteEntry::ours(self.spec.table, route.to, way)
             };
-            parts.extend(present.lay(netlink, &entry, &route.dev).err());
+            if self.is_first(route, |other| other.to == route.to) {
+                parts.extend(present.lay(netlink, &entry, &route.dev).err());
+            }
         }
         if self.leads_on {
             let way = Way::Out {
                 device: self.index,
                 via: None,
             };
+            let table = entry_table(&self.spec, route);
             let entry = RouteEntry {
                 metric: main_metric(family),
                 source: exit.and_then(|exit| exit.source),
-                ..RouteEntry::ours(MAIN_TABLE, route.to, way)
+                ..RouteEntry::ours(table, route.to, way)
             };
-            let was_routed = self.routed.contains(&route.to);
+            let is_alike =
+                |other: &RouteSpec| other.to == route.to && entry_table(&self.spec, other) == table;
+            let key = (table, route.to);
+            let is_first = self.is_first(route, is_alike);
+            let was_routed = self.routed.contains(&key);
             match present.lay(netlink, &entry, &self.spec.tun) {
+                _ if !is_first => {}
                 Err(error) => parts.push(error),
-                Ok(()) if !was_routed => self.routed.push(route.to),
+                Ok(()) if !was_routed => self.routed.push(key),
                 Ok(()) if parts.is_empty() && present.in_place_of(&entry).is_none() => {
-                    self.put_back = Some((route.to, clock::now()));
+                    self.put_back = Some((format!("the route to {}", route.to), clock::now()));
                 }
                 Ok(()) => {}
+            }
+            for rule in rules_to(&self.spec, route) {
+                let was_there = self.ruled.contains(&rule);
+                match present.lay_rule(netlink, &rule) {
+                    Err(error) => parts.push(error),
+                    Ok(()) if !was_there => self.ruled.push(rule),
+                    Ok(()) if parts.is_empty() && !present.rules.contains(&rule) => {
+                        let what = format!("the rule of priority {}", rule.priority);
+                        self.put_back = Some((what, clock::now()));
+                    }
+                    Ok(()) => {}
+                }
             }
         }
     }
 
+    /// Whether no route of the link before this one is alike.
+    fn is_first(&self, route: &RouteSpec, is_alike: impl Fn(&RouteSpec) -> bool) -> bool {
+        let mut routes = self.spec.routes.iter();
+        routes.find(|other| is_alike(other)) == Some(route)
+    }
+
     /// What the link lacked a moment ago.
     fn suspicion(&self) -> Option<Failure> {
-        let (to, at) = self.put_back?;
-        (clock::now() - at < SUSPICION).then(|| {
+        let (what, at) = self.put_back.as_ref()?;
+        (clock::now() - *at < SUSPICION).then(|| {
             Failure::new(format!(
-                "another program has removed the route to {to}: packets passed beside the link until it \
-                 was put back; find that program with `ip monitor route`"
+                "another program has removed {what}: packets passed beside the link until it \
+                 was put back; find that program with `ip monitor route rule`"
             ))
         })
     }
 
     /// Whether a route of ours is this link's, and the link does not want it.
     fn has_over(&self, route: &RouteEntry) -> bool {
-        let mut routes = self.spec.routes.iter();
-        let is_routed = routes.any(|ours| ours.to == route.to);
-        if route.table == self.spec.table {
-            return route.metric != LAST_METRIC && !is_routed;
+        let spec = &self.spec;
+        if route.table == spec.table {
+            let mut routes = spec.routes.iter();
+            return route.metric != LAST_METRIC && !routes.any(|ours| ours.to == route.to);
+        }
+        if route.table == spec.entry_table() && route.metric == LAST_METRIC {
+            return !has_rules(spec, route.to.family());
         }
         let into = matches!(route.way, Way::Out { device, .. } if device == self.index);
-        route.table == MAIN_TABLE && into && !(is_routed && self.leads_on)
-    }
-}
-
-impl Present {
-    fn read(netlink: &mut Netlink) -> io::Result<Self> {
-        let (mut rules, mut routes) = (Vec::new(), Vec::new());
-        for family in Family::ALL {
-            rules.extend(netlink.rules(family)?);
-            routes.extend(netlink.routes(family, Selection::Ours)?);
-        }
-        Ok(Self { rules, routes })
-    }
-
-    /// Our route with the destination and metric of another.
-    fn in_place_of(&self, route: &RouteEntry) -> Option<&RouteEntry> {
-        self.routes.iter().find(|entry| {
-            (entry.table, entry.to, entry.metric) == (route.table, route.to, route.metric)
-        })
-    }
-
-    /// Adds a route unless it is present; it may take the place of one of ours.
-    fn lay(&self, netlink: &mut Netlink, route: &RouteEntry, by: &str) -> Result<(), Failure> {
-        let added = match self.in_place_of(route) {
-            Some(entry) if entry == route => return Ok(()),
-            Some(_) => {
-                debug!(?route, "replacing route");
-                netlink.replace_route(route)
-            }
-            None => {
-                debug!(?route, "adding route");
-                netlink.add_route(route)
-            }
-        };
-        let RouteEntry { table, to, .. } = *route;
-        added.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => Failure::new(format!(
-                "another route to {to} is in the place of the link's; remove it: \
-                 ip route del {to} table {table}"
-            )),
-            _ => failed(&format!(
-                "adding the route to {to} by {by} in table {table}"
-            ))(error),
-        })
+        let is_alike =
+            |ours: &RouteSpec| ours.to == route.to && entry_table(spec, ours) == route.table;
+        into && !(spec.routes.iter().any(is_alike) && self.leads_on)
     }
 }
 

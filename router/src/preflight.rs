@@ -5,11 +5,11 @@ use std::path::Path;
 
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::config::{Config, LinkSpec, RouteSpec};
+use crate::config::{Config, Entry, LinkSpec, RouteSpec};
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::host::{find_exit, forwarding_problems, kernel, refuse, reverse_path_problem};
-use crate::netlink::{Interface, MAIN_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
+use crate::netlink::{Interface, Netlink, RouteEntry, RuleEntry, Selection, Way};
 use crate::plumbing::{bypass, main_metric};
 
 /// Checks a configuration against the host. Of the router that runs it already, or an earlier
@@ -36,7 +36,10 @@ pub(crate) fn examine(
     }
     for link in &config.links {
         problems.extend(host.check_tun(link).err());
-        problems.extend(host.check_table(link).err());
+        problems.extend(host.check_table(link, link.table).err());
+        if link.routes.iter().any(RouteSpec::has_rule) {
+            problems.extend(host.check_table(link, link.entry_table()).err());
+        }
         for route in &link.routes {
             problems.extend(host.check_route(link, route).err());
             problems.extend(host.check_rules(link, route).err());
@@ -110,8 +113,7 @@ impl<'a> Host<'a> {
     }
 
     /// Allows in a table only what a killed router has left.
-    fn check_table(&mut self, link: &LinkSpec) -> Result<(), Failure> {
-        let table = link.table;
+    fn check_table(&mut self, link: &LinkSpec, table: u32) -> Result<(), Failure> {
         let taken = |by: &str| {
             let message = format!(
                 "table {table} of link {:?} is in use by {by}; choose another with table = NUMBER",
@@ -120,13 +122,29 @@ impl<'a> Host<'a> {
             Err(refuse(&link.place, message))
         };
         for rule in self.rules.clone().iter().filter(|rule| rule.table == table) {
-            let from = rule.from.clone().unwrap_or_default();
             if !rule.is_ours {
                 return taken(&format!("a rule (priority {})", rule.priority));
             }
+            let from = match (&rule.selector.iif, table == link.table) {
+                (Some(device), true) => device.clone(),
+                _ => continue,
+            };
             let is_known = from == link.tun || self.running.contains(&from);
             if !is_known && self.interface(&from)?.is_some() {
                 return taken(&format!("another router's device {from:?}"));
+            }
+        }
+        let others = self.routes.clone();
+        for route in others
+            .iter()
+            .filter(|route| route.table == table && route.is_ours)
+        {
+            let Way::Out { device, .. } = route.way else {
+                continue;
+            };
+            let is_entry = table == link.entry_table();
+            if is_entry && !self.devices.contains(&device) {
+                return taken("another router's routes");
             }
         }
         match self
@@ -141,7 +159,7 @@ impl<'a> Host<'a> {
 
     fn check_rules(&mut self, link: &LinkSpec, route: &RouteSpec) -> Result<(), Failure> {
         let device = self.interface(&link.tun)?.map(|device| device.index);
-        let past = bypass::by_rule(self.netlink, &self.rules, route.to, device);
+        let past = bypass::by_rule(self.netlink, &self.rules, route, device);
         match past.map_err(kernel("routes"))? {
             Some(past) => Err(refuse(&route.place, past.to_string())),
             None => Ok(()),
@@ -154,6 +172,9 @@ impl<'a> Host<'a> {
         if family == Family::V4 {
             Failure::of(reverse_path_problem(&route.dev)?)?;
         }
+        let Entry::Table(table) = route.entry else {
+            return Ok(());
+        };
         let metric = main_metric(family);
         let is_running = |entry: &RouteEntry| {
             entry.is_ours
@@ -161,7 +182,7 @@ impl<'a> Host<'a> {
         };
         let existing = self.routes.iter().find(|entry| {
             let has_place = entry.to == route.to && entry.metric == metric;
-            entry.table == MAIN_TABLE && has_place && !is_running(entry)
+            entry.table == table && has_place && !is_running(entry)
         });
         match existing {
             None => Ok(()),

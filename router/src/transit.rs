@@ -96,6 +96,7 @@ impl Transit {
         let config = spec.description.config(spec.trace.clone());
         let config = LinkConfig {
             flow_hash_key: Some(flow_hash_key),
+            watches_flows: true,
             ..config.expect("the configuration has been checked")
         };
         let generator = Pcg64::new(seed.into(), index as u128);

@@ -29,6 +29,9 @@ const DEFAULT_QUEUE_PACKETS: u32 = 100;
 const MAX_QUEUE_PACKETS: u64 = 10_000_000;
 const MAX_QUEUE_BYTES: u64 = 1 << 40;
 
+/// The most that a link layer adds to a packet: as much as sch_cake takes.
+const MAX_OVERHEAD_BYTES: u64 = 256;
+
 /// The smallest MTU of IPv4 (RFC 791, section 3.2).
 pub const MIN_MTU: u64 = 68;
 
@@ -84,6 +87,9 @@ macro_rules! link_keys {
         }
 
         impl LinkKeys {
+            /// Each key and what it means, in a line, for manuals.
+            pub const TABLE: &[(&str, &str)] = &[$((stringify!($key), $about),)+];
+
             /// What is given, and the rest from `base`.
             fn filled_in(self, base: LinkDescription) -> LinkDescription {
                 LinkDescription { $($key: self.$key.map_or(base.$key, |key| Key::of(key.value)),)+ }
@@ -93,33 +99,35 @@ macro_rules! link_keys {
 }
 
 link_keys! {
-    /// Bits per second; `None` if the link follows a trace or is unlimited.
+    /// Bits per second that the link carries; without it, a trace or a cellular, there is no limit.
     rate_bps: Option<u64> = None, "rate_bps";
-    /// File with a packet-delivery trace.
+    /// Bytes that the link layer adds to each packet: they count in the rate alone.
+    overhead_bytes: Option<u32> = None, "overhead_bytes";
+    /// File with a packet-delivery trace in mahimahi's format, instead of a rate.
     trace: Option<Located<String>> = None;
-    /// A rate that walks at random.
+    /// A rate that walks at random: { min_bps, max_bps, volatility, outage_every_s, outage_s }.
     cellular: Option<CellularKeys> = None;
-    /// Propagation delay.
+    /// Propagation delay, behind the queue.
     delay_ms: f64 = 0.0, "delay_ms";
-    /// Packets that may wait.
+    /// Packets that may wait; 100 if neither this nor queue_bytes is given.
     queue_packets: Option<u32> = None, "queue_packets";
     /// Bytes that may wait.
     queue_bytes: Option<u64> = None, "queue_bytes";
-    /// The discipline with its parameters.
+    /// The discipline with its parameters, as in "fq-codel:hosts=true".
     discipline: Located<String> = "drop-tail".to_owned().into();
-    /// Stamps with their parameters.
+    /// What is written into path headers, as in ["aqt", "acp:gamma=0.1"].
     stamps: Strings = Vec::new(), "strings";
-    /// Largest IP packet that comes through, in bytes.
+    /// Largest IP packet that comes through behind the queue, in bytes; nobody is told of others.
     mtu: Option<u32> = None, "mtu";
     /// Rate that a policer lets through, in bits per second; 0: none.
     police_bps: Option<u64> = None, "rate_or_none_bps";
-    /// The policer's bucket.
+    /// The policer's bucket: the bursts that pass.
     police_burst_bytes: Option<u64> = None, "queue_bytes";
     /// Probability of a packet's loss.
     loss: f64 = 0.0, "share";
-    /// Loss in bursts, instead of the former.
+    /// Loss in bursts, instead of loss: { p, r, bad, good }.
     gilbert_elliott: Option<GilbertElliottKeys> = None;
-    /// What becomes of ECN codepoints behind the queue.
+    /// "keep", or "bleach": packets leave as if their senders did not understand ECN.
     ecn: Option<EcnKey> = None;
     /// Probability with which a packet of an ECN-capable sender is marked behind the queue.
     mark: Option<f64> = None, "share";
@@ -129,17 +137,17 @@ link_keys! {
     duplicate: Option<f64> = None, "share";
     /// Extra delay is drawn uniformly from zero to this.
     jitter_ms: f64 = 0.0, "delay_ms";
-    /// Target of the jitter of a busy Wi-Fi.
+    /// Target of the jitter of a busy Wi-Fi, instead.
     wifi_jitter_ms: Option<f64> = None, "wifi_jitter_ms";
     /// Probability with which a packet jumps the propagation delay.
     reorder: Option<f64> = None, "share";
     /// How long packets are held to be released together; 0: not at all.
     aggregate_ms: Option<f64> = None, "delay_ms";
-    /// Packets of which none is held any longer.
+    /// As soon as this number is held they are released, too.
     aggregate_packets: Option<u32> = None, "queue_packets";
-    /// Interruptions, in order.
+    /// Interruptions, in order: [{ start_s, length_s }].
     blackouts: Vec<Located<BlackoutKeys>> = Vec::new();
-    /// What changes when, in order.
+    /// What changes when, in order: [{ at_s, rate_bps, delay_ms, ... }].
     changes: Vec<Located<ChangeKeys>> = Vec::new();
     /// When the changes begin again; 0: never.
     changes_period_s: Option<f64> = None, "time_s";
@@ -548,6 +556,7 @@ keys! {
     pub delay_ms: f64 = number(Unit::Milliseconds, 0.0..=MAX_DELAY_MS);
     /// A queue's limit in packets.
     pub queue_packets: u32 = whole(Unit::None, 1..=MAX_QUEUE_PACKETS);
+    overhead_bytes: u32 = whole(Unit::Bytes, 0..=MAX_OVERHEAD_BYTES);
     queue_bytes: u64 = whole(Unit::Bytes, 1..=MAX_QUEUE_BYTES);
     mtu: u32 = whole(Unit::Bytes, MIN_MTU..=MAX_MTU);
     rate_or_none_bps: u64 = whole(Unit::BitsPerSecond, 0..=MAX_RATE_BPS);

@@ -51,8 +51,24 @@ pub trait Discipline: Debug + Send {
         1
     }
 
+    /// The names of the classes into which it puts packets; none for most.
+    fn classes(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// The class of what the queue with this number holds now: a position in
+    /// [`Discipline::classes`].
+    fn class_of(&self, _queue: usize) -> usize {
+        0
+    }
+
     /// Whether [`Sender::host`] is made use of: the port then looks for path headers.
     fn reads_headers(&self) -> bool {
+        false
+    }
+
+    /// Whether [`Sender::ends`] is made use of: it costs two more hashes of every packet.
+    fn tells_hosts_apart(&self) -> bool {
         false
     }
 
@@ -110,6 +126,9 @@ pub struct Sender {
     /// A keyed hash of its host, by its source address (of IPv6 the first 64 bits), if the packet has
     /// a path header that may be stamped; `None` if it has none, or the discipline reads none.
     pub host: Option<u64>,
+    /// Keyed hashes of the hosts that it comes from and goes to; `None` if the discipline does not
+    /// [tell hosts apart](Discipline::tells_hosts_apart).
+    pub ends: Option<[u64; 2]>,
 }
 
 /// What becomes of a packet.

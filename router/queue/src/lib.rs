@@ -65,7 +65,7 @@ pub use evenkeel_spec::{SpecError, SpecParameter};
 pub use limit::Limit;
 pub use link::{Change, Link, LinkConfig, LinkError, Remains, WireCounters};
 pub use packet::{Amount, Packet, PacketMeta};
-pub use port::{FixedService, Port, PortConfig};
+pub use port::{ClassFigures, FixedService, FlowFigures, FlowReport, Port, PortConfig};
 pub use rate::Rate;
 pub use server::{Cellular, NotCellular, Service};
 pub use stamp::{

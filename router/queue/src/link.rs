@@ -14,7 +14,7 @@ use crate::discipline::{DisciplineConfig, DropTail, Verdict};
 use crate::impairment::{Aggregation, GilbertElliott, NotAProbability, Policer};
 use crate::limit::Limit;
 use crate::packet::{Amount, Packet};
-use crate::port::{FixedService, Port, PortConfig};
+use crate::port::{FixedService, FlowReport, Port, PortConfig};
 use crate::rate::Rate;
 use crate::server::Service;
 use crate::stamp::{Carrier, StampConfig, StampFigures};
@@ -30,6 +30,10 @@ pub use wire::WireCounters;
 pub struct LinkConfig {
     /// How fast the port transmits.
     pub service: Service,
+    /// Bytes that the link layer adds to each packet: they take time, and count nowhere else.
+    pub overhead_bytes: u32,
+    /// Whether [`Link::flows`] has figures.
+    pub watches_flows: bool,
     /// How much may wait at the port.
     pub limit: Limit,
     /// What the port admits, marks and drops.
@@ -78,6 +82,8 @@ impl Default for LinkConfig {
     fn default() -> Self {
         Self {
             service: Service::Unlimited,
+            overhead_bytes: 0,
+            watches_flows: false,
             limit: Limit::NONE,
             discipline: Box::new(DropTail),
             stamps: Vec::new(),
@@ -247,6 +253,8 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
         let changes = schedule(epoch, &config)?;
         let port = PortConfig {
             service,
+            overhead_bytes: config.overhead_bytes,
+            watches_flows: config.watches_flows,
             limit: config.limit,
             discipline,
             stamps: config.stamps,
@@ -321,6 +329,12 @@ impl<P: Carrier + Clone + Debug + Send> Link<P> {
     pub fn stamp_figures(&mut self, now: Instant) -> Vec<StampFigures> {
         self.advance(now);
         self.port.stamp_figures(now)
+    }
+
+    /// Where the port's flows and classes stand at `now`; see [`Port::flows`].
+    pub fn flows(&mut self, now: Instant) -> FlowReport {
+        self.advance(now);
+        self.port.flows(now)
     }
 
     /// Starts a new measurement window of the port: the warm-up is over.

@@ -1,7 +1,9 @@
 //! A router's output port: the only place where packets wait.
 
 mod outbox;
+mod overhead;
 mod stages;
+mod watch;
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -16,14 +18,22 @@ use crate::rate::Rate;
 use crate::server::{Server, Service};
 use crate::stamp::{Carrier, StampConfig, StampFigures, Stamper};
 use crate::stats::{PortStats, QueueInterval};
+pub use watch::{ClassFigures, FlowFigures, FlowReport};
+
 use outbox::Outbox;
+use overhead::Overhead;
 use stages::{Next, Transmission, Waiting};
+use watch::{FlowHash, Watch};
 
 /// What a port is made of.
 #[derive(Debug)]
 pub struct PortConfig {
     /// How fast it transmits.
     pub service: Service,
+    /// Bytes that the link layer adds to each packet: they take time, and count nowhere else.
+    pub overhead_bytes: u32,
+    /// Whether [`Port::flows`] has figures, which cost a look at a table for every packet.
+    pub watches_flows: bool,
     /// How much may wait.
     pub limit: Limit,
     /// What it admits, marks and drops.
@@ -47,6 +57,7 @@ pub struct Port<P> {
     /// How far time has come: the latest instant a call has named.
     now: Instant,
     server: Server,
+    overhead: Overhead,
     limit: Limit,
     discipline: Box<dyn Discipline>,
     stamper: Stamper,
@@ -61,6 +72,8 @@ pub struct Port<P> {
     hasher: Option<SipHasher13>,
     /// Discipline or stamps look at path headers.
     reads_headers: bool,
+    /// `None` unless flows have queues of their own and somebody looks.
+    watch: Option<Box<Watch>>,
     transmission: Option<Transmission<P>>,
     departed: Outbox<P>,
     stats: PortStats,
@@ -80,10 +93,13 @@ impl<P: Carrier> Port<P> {
         let stamper = Stamper::new(now, &config.stamps);
         let tells_flows_apart = queues > 1 || stamper.tells_flows_apart();
         let reads_headers = stamper.has_stamps() || config.discipline.reads_headers();
+        let watch = (config.watches_flows && queues > 1)
+            .then(|| Box::new(Watch::new(now, &*config.discipline)));
         let hasher = || SipHasher13::new_with_key(&config.flow_hash_key);
         Self {
             now,
             server: Server::new(now, config.service),
+            overhead: Overhead::new(config.overhead_bytes),
             limit: config.limit,
             discipline: config.discipline,
             stamper,
@@ -93,9 +109,10 @@ impl<P: Carrier> Port<P> {
             waiting_since: None,
             hasher: tells_flows_apart.then(hasher),
             reads_headers,
+            watch,
             transmission: None,
             departed: Outbox::new(now),
-            stats: PortStats::new(now),
+            stats: PortStats::new(now, config.overhead_bytes),
         }
     }
 
@@ -134,8 +151,15 @@ impl<P: Carrier> Port<P> {
         let has_header = matches!(carried, Some(Ok(_)));
         let host = key.filter(|_| has_header && self.discipline.reads_headers());
         let host = host.map(|(hasher, flow)| hasher.hash(flow.host()));
-        let sender = Sender { flow, host };
+        let ends = key.filter(|_| self.discipline.tells_hosts_apart());
+        let ends =
+            ends.map(|(hasher, flow)| [flow.host(), flow.peer()].map(|end| hasher.hash(end)));
+        let sender = Sender { flow, host, ends };
         let queue = self.discipline.classify(&packet.meta, sender);
+        let flow_key = key.map(|(_, flow)| flow);
+        if let (Some(watch), Some(known)) = (&mut self.watch, flow.zip(flow_key)) {
+            watch.arrives(now, known, queue, bytes);
+        }
         let view = match self.reads_headers {
             true => self.seen_by_stamps(queue),
             false => None,
@@ -151,12 +175,13 @@ impl<P: Carrier> Port<P> {
         if !fits && (matches!(verdict, Verdict::Drop(_)) || !self.make_room(bytes)) {
             verdict = Verdict::Drop(DropReason::Full);
         }
-        self.count(verdict, bytes);
+        self.count(verdict, flow, queue, bytes);
         if !matches!(verdict, Verdict::Drop(_)) {
             let waiting = Waiting {
                 arrived: now,
                 seen,
                 has_header,
+                flow,
                 packet,
             };
             if let Some(changed @ (Verdict::Mark | Verdict::Drop(_))) =
@@ -186,6 +211,9 @@ impl<P: Carrier> Port<P> {
                 waiting,
             })
         } else {
+            if let Some(watch) = &mut self.watch {
+                watch.waits(waiting.flow, bytes);
+            }
             self.queues[queue].push_back(waiting);
             self.held[queue] += Amount::one(bytes);
             self.waiting += 1;
@@ -239,6 +267,14 @@ impl<P: Carrier> Port<P> {
     pub fn stamp_figures(&mut self, now: Instant) -> Vec<StampFigures> {
         self.advance(now);
         self.stamper.figures()
+    }
+
+    /// Where flows and classes stand at `now`; nothing if the port does not watch them.
+    pub fn flows(&mut self, now: Instant) -> FlowReport {
+        let now = self.advance(now);
+        let watch = self.watch.as_ref();
+        let report = watch.map(|watch| watch.report(now, &*self.discipline, &self.held));
+        report.unwrap_or_default()
     }
 
     /// Starts a new measurement window: the warm-up is over.
@@ -448,6 +484,9 @@ impl<P: Carrier> Port<P> {
     /// Takes the first packet of a queue.
     fn pop(&mut self, queue: usize) -> Option<Waiting<P>> {
         let waiting = self.queues[queue].pop_front()?;
+        if let Some(watch) = &mut self.watch {
+            watch.waits_no_longer(waiting.flow, waiting.packet.meta.bytes);
+        }
         self.held[queue] -= Amount::one(waiting.packet.meta.bytes);
         self.waiting -= 1;
         if self.waiting == 0 {
@@ -476,7 +515,7 @@ impl<P: Carrier> Port<P> {
                 };
                 let bytes = dropped.packet.meta.bytes;
                 self.stats.left_queue(bytes);
-                self.count(Verdict::Drop(DropReason::Full), bytes);
+                self.count(Verdict::Drop(DropReason::Full), dropped.flow, queue, bytes);
             }
         }
         true
@@ -488,6 +527,7 @@ impl<P: Carrier> Port<P> {
             arrived,
             seen,
             has_header,
+            flow,
             mut packet,
         } = next.waiting;
         let bytes = packet.meta.bytes;
@@ -496,14 +536,22 @@ impl<P: Carrier> Port<P> {
         let verdict = self.decide(next.queue, &mut packet.meta, |discipline, meta, port| {
             discipline.on_departure(at, meta, port)
         });
-        self.count(verdict, bytes);
+        self.count(verdict, flow, next.queue, bytes);
         if !matches!(verdict, Verdict::Drop(_)) {
+            if let Some(watch) = &mut self.watch {
+                watch.is_sent(at, flow, self.discipline.class_of(next.queue), bytes);
+            }
             let view = has_header.then(|| self.seen_by_stamps(next.queue));
             if let Some(port) = view.flatten() {
-                self.stamper
-                    .on_departure(at, bytes, sojourn, &mut packet.payload, &port);
+                let grant =
+                    self.stamper
+                        .on_departure(at, bytes, sojourn, &mut packet.payload, &port);
+                if let Some(watch) = &mut self.watch {
+                    watch.is_granted(flow, grant);
+                }
             }
-            let ends = self.server.transmit(next.since, bytes);
+            let sent = self.overhead.count(bytes);
+            let ends = self.server.transmit(next.since, sent);
             self.stats.started(bytes, sojourn);
             self.transmission = Some(Transmission {
                 began: at,
@@ -540,7 +588,10 @@ impl<P: Carrier> Port<P> {
         }
     }
 
-    fn count(&mut self, verdict: Verdict, bytes: u32) {
+    fn count(&mut self, verdict: Verdict, flow: FlowHash, queue: usize, bytes: u32) {
+        if let Some(watch) = &mut self.watch {
+            watch.is_judged(verdict, flow, self.discipline.class_of(queue), bytes);
+        }
         match verdict {
             Verdict::Admit => {}
             Verdict::Mark => self.stats.marked(bytes),
@@ -559,7 +610,7 @@ impl<P: Carrier> Port<P> {
             own: self.held[queue],
             transmitting: self.transmission.is_some(),
             limit: self.limit,
-            rate: self.server.rate(),
+            rate: self.server.rate().map(|rate| self.overhead.without(rate)),
         }
     }
 

@@ -71,6 +71,8 @@ pub struct PortStats {
     at_restart: Counters,
     queued: Amount,
     in_transmission: Amount,
+    /// What the link layer adds to each packet.
+    overhead_bytes: u32,
     queue: QueueLength,
     sojourn: DurationHistogram,
     sojourn_before: DurationHistogram,
@@ -84,8 +86,9 @@ pub struct PortStats {
 }
 
 impl PortStats {
-    pub(crate) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant, overhead_bytes: u32) -> Self {
         Self {
+            overhead_bytes,
             total: Counters::default(),
             at_restart: Counters::default(),
             queued: Amount::ZERO,
@@ -163,11 +166,17 @@ impl PortStats {
     /// bytes that were forwarded (an unlimited link is never busy). `None` while nothing was offered.
     pub fn utilization(&self) -> Option<f64> {
         let (used, offered) = match self.offered_bytes() {
-            Some(offered) => (self.window().forwarded.bytes as f64, offered as f64),
+            Some(offered) => (self.carried_bytes() as f64, offered as f64),
             None => (self.busy.as_secs_f64(), self.window_length().as_secs_f64()),
         };
         // A packet that straddles the restart of the window is counted whole in it.
         (offered > 0.0).then(|| (used / offered).min(1.0))
+    }
+
+    /// Bytes that the link layer has carried in the window.
+    fn carried_bytes(&self) -> u64 {
+        let forwarded = self.window().forwarded;
+        forwarded.bytes + forwarded.packets * u64::from(self.overhead_bytes)
     }
 
     /// Dropped / arrived packets in the window; `None` if none arrived.

@@ -10,11 +10,12 @@ use evenkeel_queue::DeliveryTrace;
 use evenkeel_queue::description::{LinkDescription, LinkKeys, MAX_MTU, MAX_TRACE_BYTES, MIN_MTU};
 use evenkeel_spec::document::{self, Fault, Faults, Joined, Located, NAME_LENGTH, Node, Origin};
 use evenkeel_spec::keys;
-use evenkeel_spec::quantity::Unit;
+use evenkeel_spec::quantity::{Quantity, Unit};
 use serde::{Deserialize, Deserializer, de};
 
 use super::{
-    Config, LinkSpec, MetricsAddress, Place, RouteSpec, SOCKET_DIRECTORY, Timing, read_bounded,
+    Config, Entry, LinkSpec, MAIN_TABLE, Mark, MetricsAddress, Place, RULE_PRIORITY, RouteSpec,
+    SOCKET_DIRECTORY, Selector, Timing, Via, read_bounded,
 };
 use crate::family::Family;
 use crate::prefix::Prefix;
@@ -31,54 +32,112 @@ const FIRST_TABLE: u32 = 1001;
 /// Tables 253 to 255 are the kernel's default, main and local ones (linux/rtnetlink.h).
 const KERNEL_TABLES: RangeInclusive<u32> = 253..=255;
 
+/// Below the main table's rule (32766), and with room for the host's own.
+const MAX_PRIORITY: u32 = 30_000;
+
 /// Length of an interface's name in bytes (IFNAMSIZ without the final zero, linux/if.h).
 const MAX_INTERFACE_NAME: usize = 15;
 
 /// What messages call the outermost table.
 pub(super) const WHOLE: &str = "the configuration";
 
-#[derive(Deserialize)]
-#[serde(rename = "the configuration")]
-struct RouterTable {
-    #[serde(default, deserialize_with = "name")]
-    name: Option<String>,
-    #[serde(default, deserialize_with = "seed")]
-    seed: Option<u64>,
-    socket: Option<Located<String>>,
-    metrics: Option<Located<String>>,
-    links: Option<Located<Vec<LinkEntry>>>,
+/// Describes the keys of a table once: what each means, its type, and what reads it.
+macro_rules! table {
+    ($(#[$about:meta])* struct $name:ident is $title:literal {
+        $(#[doc = $meaning:literal] $key:ident: $kind:ty $(, $read:literal)?;)+
+    }) => {
+        $(#[$about])*
+        #[derive(Default, Deserialize)]
+        #[serde(rename = $title, default)]
+        struct $name {$(
+            $(#[serde(deserialize_with = $read)])?
+            $key: $kind,
+        )+}
+
+        impl $name {
+            /// Each key and what it means.
+            const TABLE: &[(&str, &str)] = &[$((stringify!($key), $meaning),)+];
+        }
+    };
+}
+
+table! {
+    struct RouterTable is "the configuration" {
+        /// The router, by up to 64 of A-Z a-z 0-9 - _ . (required).
+        name: Option<String>, "name";
+        /// Seed of everything random (1); each link draws from a generator of its own.
+        seed: Option<u64>, "seed";
+        /// The status socket (/run/evenkeel/NAME.sock); relative to this file's directory.
+        socket: Option<Located<String>>;
+        /// Where Prometheus gets figures: a loopback port, or a socket if there is a slash (none).
+        metrics: Option<Located<String>>;
+        /// The links, a table [[links]] for each (required).
+        links: Option<Located<Vec<LinkEntry>>>;
+    }
 }
 
 /// A table `[[links]]`: what the router needs, and the link itself.
 type LinkEntry = Located<Joined<LinkTable, LinkKeys>>;
 
-/// Which keys it must have is checked later, to find all that lack.
-#[derive(Deserialize)]
-#[serde(rename = "[[links]]")]
-struct LinkTable {
-    #[serde(default, deserialize_with = "name")]
-    name: Option<Located<String>>,
-    #[serde(default, deserialize_with = "interface")]
-    tun: Option<Located<String>>,
-    #[serde(default, deserialize_with = "mtu")]
-    mtu: Option<Located<u32>>,
-    #[serde(default, deserialize_with = "mtu")]
-    tun_mtu: Option<Located<u32>>,
-    offload: Option<bool>,
-    #[serde(default)]
-    timing: Timing,
-    routes: Option<Located<Vec<Located<RouteTable>>>>,
-    #[serde(default, deserialize_with = "table")]
-    table: Option<Located<u32>>,
+table! {
+    /// Which keys it must have is checked later, to find all that lack.
+    struct LinkTable is "[[links]]" {
+        /// The link (required).
+        name: Option<Located<String>>, "name";
+        /// Name of its TUN device, of at most 15 bytes; it must not exist (required).
+        tun: Option<Located<String>>, "interface";
+        /// Largest packet in bytes (1500); the kernel tells senders of larger ones.
+        mtu: Option<Located<u32>>, "mtu";
+        /// The device's MTU if it differs: what is larger than mtu is lost, and nobody is told.
+        tun_mtu: Option<Located<u32>>, "mtu";
+        /// Whether the device carries superpackets where the kernel can (true).
+        offload: Option<bool>;
+        /// "efficient", or "exact": packets move at their instants however busy the link is.
+        timing: Timing;
+        /// What goes over the link, a table for each (required).
+        routes: Option<Located<Vec<Located<RouteTable>>>>;
+        /// The routing table that leads on (1001 + position); the one 1000 above may be used too.
+        table: Option<Located<u32>>, "table";
+    }
 }
 
-#[derive(Deserialize)]
-struct RouteTable {
-    #[serde(default, deserialize_with = "prefix")]
-    to: Option<Prefix>,
-    via: Option<Located<String>>,
-    #[serde(default, deserialize_with = "interface")]
-    dev: Option<Located<String>>,
+table! {
+    struct RouteTable is "routes" {
+        /// The destinations, as ADDRESS/LENGTH (required); /0: what no other route is for.
+        to: Option<Prefix>, "prefix";
+        /// The next router; "default" follows the gateway of dev's default route; none: no router.
+        via: Option<Located<String>>;
+        /// The device by which packets leave (required).
+        dev: Option<Located<String>>, "interface";
+        /// Only packets with this firewall mark, as VALUE or "VALUE/MASK".
+        mark: Option<Mark>, "mark";
+        /// Only packets from these addresses, as ADDRESS/LENGTH.
+        from: Option<Prefix>, "prefix";
+        /// Only packets that come in by this device.
+        iif: Option<Located<String>>, "interface";
+        /// The table into which the route goes, if rules of your own lead to one.
+        table: Option<Located<u32>>, "entry_table";
+    }
+}
+
+/// See [`Config::keys`].
+pub(super) fn keys() -> [(&'static str, Vec<(&'static str, &'static str)>); 3] {
+    [
+        ("", RouterTable::TABLE.to_vec()),
+        ("[[links]]", [LinkTable::TABLE, LinkKeys::TABLE].concat()),
+        ("routes", RouteTable::TABLE.to_vec()),
+    ]
+}
+
+impl RouteTable {
+    fn selector(&self) -> Selector {
+        Selector {
+            mark: self.mark,
+            // From everywhere: that selects nothing.
+            from: self.from.filter(|from| from.length() > 0),
+            iif: self.iif.as_ref().map(|iif| iif.value.clone()),
+        }
+    }
 }
 
 keys! {
@@ -86,7 +145,7 @@ keys! {
     interface_name: String = name(MAX_INTERFACE_NAME);
     seed: u64 = whole(Unit::None, 0..=i64::MAX as u64);
     mtu: u32 = whole(Unit::Bytes, MIN_MTU..=MAX_MTU);
-    table_number: u32 = whole(Unit::None, 1..=u64::from(u32::MAX));
+    table_number: u32 = whole(Unit::None, 1..=u64::from(u32::MAX - LinkSpec::ENTRY_TABLE_OFFSET));
 }
 
 /// The file's name and directory, to which lines and paths in it refer.
@@ -135,9 +194,10 @@ impl File<'_> {
         }
         let tables = table.links.map_or(Vec::new(), |links| links.value);
         let links = tables.iter().zip(FIRST_TABLE..);
-        let specs: Vec<_> = links
+        let mut specs: Vec<_> = links
             .filter_map(|(link, default_table)| self.link(link, default_table, faults))
             .collect();
+        set_priorities(&mut specs, at, faults);
         check_uniqueness(&tables, faults);
         Some(Config {
             name: table.name?,
@@ -227,15 +287,37 @@ impl File<'_> {
     }
 
     fn route(&self, route: &Located<RouteTable>, faults: &mut Faults) -> Option<RouteSpec> {
-        let (at, RouteTable { to, via, dev }) = (&route.origin, &route.value);
+        let (at, RouteTable { to, via, dev, .. }) = (&route.origin, &route.value);
         faults.require(to.is_some(), at, "routes", "to");
         faults.require(dev.is_some(), at, "routes", "dev");
+        let family = to.map(|to| to.family());
         let via = via.as_ref();
-        let via = via.map(|via| faults.keep(next_router(via, to.map(|to| to.family()))));
+        let via = via.map(|via| faults.keep(next_router(via, family)));
+        let selector = route.value.selector();
+        if let (Some(from), Some(to)) = (selector.from, to)
+            && from.family() != to.family()
+        {
+            faults.push(route.fault("from is of another IP version than to; use one of the same"));
+        }
+        if let Some(table) = &route.value.table
+            && !selector.is_empty()
+        {
+            let message =
+                "table is one that rules of your own lead to; leave out mark, from and iif";
+            faults.push(table.fault(message));
+        }
+        let to = (*to)?;
+        let entry = match &route.value.table {
+            Some(table) => Entry::Table(table.value),
+            None if to.length() == 0 || !selector.is_empty() => Entry::Rule(0),
+            None => Entry::Table(MAIN_TABLE),
+        };
         Some(RouteSpec {
-            to: (*to)?,
-            via: via.flatten(),
+            to,
+            via: via.flatten().unwrap_or(Via::Direct),
             dev: dev.as_ref()?.value.clone(),
+            selector,
+            entry,
             place: self.place(at),
         })
     }
@@ -282,6 +364,8 @@ fn check_uniqueness(links: &[LinkEntry], faults: &mut Faults) {
     // Who has what, as a message says it: the key and its value.
     let mut owners = BTreeMap::new();
     let mut destinations = BTreeMap::new();
+    // How packets to a destination go on from a link.
+    let mut ways = BTreeMap::new();
     for (link, default_table) in links.iter().zip(FIRST_TABLE..) {
         let Joined(table, _) = &link.value;
         let own = table.name.as_ref().map_or("", |name| &name.value);
@@ -298,21 +382,50 @@ fn check_uniqueness(links: &[LinkEntry], faults: &mut Faults) {
         if let Some(tun) = &table.tun {
             take("tun", &tun.value, &tun.origin);
         }
-        match (&table.table, &table.name) {
-            (Some(number), _) => take("table", &number.value, &number.origin),
-            (None, Some(name)) => take("table", &default_table, &name.origin),
-            (None, None) => take("table", &default_table, &link.origin),
+        let (number, origin) = match (&table.table, &table.name) {
+            (Some(number), _) => (number.value, &number.origin),
+            (None, Some(name)) => (default_table, &name.origin),
+            (None, None) => (default_table, &link.origin),
+        };
+        take("table", &number, origin);
+        let mut routes = table.routes.iter().flat_map(|routes| &routes.value);
+        let has_rule = |route: &RouteTable| {
+            let is_default = route.to.is_some_and(|to| to.length() == 0);
+            route.table.is_none() && (is_default || !route.selector().is_empty())
+        };
+        if routes.any(|route| has_rule(&route.value)) {
+            take("table", &(number + LinkSpec::ENTRY_TABLE_OFFSET), origin);
         }
     }
     for link in links {
         let Joined(table, _) = &link.value;
         let own = table.name.as_ref().map_or("", |name| &name.value);
         for route in table.routes.iter().flat_map(|routes| &routes.value) {
+            let table = route.value.table.as_ref().map(|table| table.value);
             if let Some(to) = route.value.to
-                && let Some(by) = destinations.insert(to, own)
+                && let Some(by) = destinations.insert((to, route.value.selector(), table), own)
             {
                 faults.push(route.fault(format!(
                     "{to} is routed over link {by:?} already; remove one of the two routes"
+                )));
+            }
+            if let Some(to) = route.value.to {
+                let via = route.value.via.as_ref().map(|via| &via.value[..]);
+                let dev = route.value.dev.as_ref().map(|dev| &dev.value[..]);
+                let onward = *ways.entry((own, to)).or_insert((via, dev));
+                if onward != (via, dev) {
+                    faults.push(route.fault(format!(
+                        "packets to {to} leave link {own:?} in another way already; give the two \
+                         routes the same via and dev, or two links"
+                    )));
+                }
+            }
+            if let Some(table) = &route.value.table
+                && owners.contains_key(&format!("table = {:?}", table.value))
+            {
+                faults.push(table.fault(format!(
+                    "table = {} is a link's own; name one that rules of yours lead to",
+                    table.value
                 )));
             }
             if let Some(dev) = &route.value.dev
@@ -327,21 +440,63 @@ fn check_uniqueness(links: &[LinkEntry], faults: &mut Faults) {
     }
 }
 
-/// Reads the next router's address, which is of `family`, if that is known.
-fn next_router(via: &Located<String>, family: Option<Family>) -> Result<IpAddr, Fault> {
+/// Gives routes that rules lead to their rules' priorities: in the order of the file, because the
+/// first rule that fits a packet decides. Each has two: one looks whether a route of the main table
+/// other than the default one fits.
+fn set_priorities(links: &mut [LinkSpec], at: &Origin, faults: &mut Faults) {
+    let routes = links.iter_mut().flat_map(|link| &mut link.routes);
+    let mut next = RULE_PRIORITY + 2;
+    for route in routes.filter(|route| route.has_rule()) {
+        route.entry = Entry::Rule(next);
+        next += 2;
+    }
+    if next > MAX_PRIORITY {
+        let message = format!(
+            "{WHOLE} has too many routes with mark, from, iif or to all destinations; have at most {}",
+            (MAX_PRIORITY - RULE_PRIORITY) / 2 - 1
+        );
+        faults.push(Fault::new(at, message));
+    }
+}
+
+/// Reads the next router, whose address is of `family`, if that is known.
+fn next_router(via: &Located<String>, family: Option<Family>) -> Result<Via, Fault> {
     let fault = |message: &str| Err(via.fault(format!("via: {message}")));
+    if via.value == Via::Default.to_string() {
+        return Ok(Via::Default);
+    }
     match via.value.parse::<IpAddr>() {
-        Err(_) => {
-            fault("not an IP address; write the next router's, or leave via out if there is none")
-        }
+        Err(_) => fault(
+            "not an IP address; write the next router's, \"default\" for the gateway of the \
+             device's default route, or leave via out if there is none",
+        ),
         Ok(address) if family.is_some_and(|family| Family::of(address) != family) => {
             fault("of another IP version than to; use one of the same")
         }
         Ok(address) if address.is_unspecified() || address.is_multicast() => {
             fault("no host has this address; write the next router's")
         }
-        Ok(address) => Ok(address),
+        Ok(address) => Ok(Via::Router(address)),
     }
+}
+
+fn mark<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Mark>, D::Error> {
+    let quantity = Quantity::deserialize(deserializer)?;
+    let text = match quantity {
+        Quantity::Text(text) => text,
+        Quantity::Whole(number) => number.to_string(),
+        Quantity::Fraction(number) => number.to_string(),
+    };
+    let mark = text
+        .parse::<Mark>()
+        .map_err(|error| de::Error::custom(format!(": {error}")))?;
+    Ok(Some(mark))
+}
+
+fn entry_table<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Located<u32>>, D::Error> {
+    table_number(deserializer).map(Some)
 }
 
 fn table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Located<u32>>, D::Error> {

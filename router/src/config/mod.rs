@@ -2,10 +2,11 @@
 
 mod fault;
 mod file;
+mod route;
 
 use std::fmt;
 use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::{fs, io, path};
 
@@ -15,7 +16,9 @@ use serde::Deserialize;
 
 use crate::failure::Failure;
 use crate::family::Family;
-use crate::prefix::Prefix;
+
+pub use route::{Entry, Mark, MarkError, RouteSpec, Selector, Via};
+pub(crate) use route::{MAIN_TABLE, RULE_PRIORITY};
 
 /// The default directory of status sockets, one per router, called `NAME.sock`.
 pub const SOCKET_DIRECTORY: &str = "/run/evenkeel";
@@ -82,19 +85,6 @@ pub enum Timing {
     Exact,
 }
 
-/// Destinations routed over a link.
-#[derive(Debug, Clone)]
-pub struct RouteSpec {
-    /// The destinations.
-    pub to: Prefix,
-    /// The next router; `None` if the destinations are on the device's own network.
-    pub via: Option<IpAddr>,
-    /// The device by which packets leave.
-    pub dev: String,
-    /// Its line in the file.
-    pub place: Place,
-}
-
 /// A line of a configuration file. Displays as `FILE:LINE`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -139,6 +129,12 @@ impl Config {
             .map_err(|(root, faults)| fault::failure(&root, faults, file))
     }
 
+    /// Returns the tables of a file with their keys: each table's title, which is empty for the
+    /// outermost, and each key with what it means.
+    pub fn keys() -> [(&'static str, Vec<(&'static str, &'static str)>); 3] {
+        file::keys()
+    }
+
     /// Returns the address families of the routes.
     pub fn families(&self) -> impl Iterator<Item = Family> {
         let routes = || self.links.iter().flat_map(|link| &link.routes);
@@ -149,6 +145,19 @@ impl Config {
 }
 
 impl LinkSpec {
+    /// How far the second table of a link is from its first.
+    pub(crate) const ENTRY_TABLE_OFFSET: u32 = 1000;
+
+    /// Returns the table with the routes into the link to which rules of ours lead.
+    pub fn entry_table(&self) -> u32 {
+        self.table + Self::ENTRY_TABLE_OFFSET
+    }
+
+    /// Returns the tables that it has to itself.
+    pub fn own_tables(&self) -> [u32; 2] {
+        [self.table, self.entry_table()]
+    }
+
     /// Returns the address families of the routes.
     pub fn families(&self) -> impl Iterator<Item = Family> {
         Family::ALL.into_iter().filter(|family| {

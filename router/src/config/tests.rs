@@ -3,6 +3,8 @@ use std::time::Duration;
 use evenkeel_queue::{Change, Limit, Service};
 use proptest::prelude::*;
 
+mod routes;
+
 use super::*;
 
 const ROUTES: &str = r#"routes = [{ to = "10.0.2.0/24", via = "10.0.9.2", dev = "veth1" }]"#;
@@ -87,7 +89,7 @@ fn the_configuration_of_the_manual_is_read_as_it_says() {
         bytes: Some(1_000_000),
     });
     assert_eq!(config.changes[2], (seconds(30), last));
-    assert_eq!(link.routes[1].via, Some("fe80::1".parse().unwrap()));
+    assert_eq!(link.routes[1].via, Via::Router("fe80::1".parse().unwrap()));
     let stamps: Vec<_> = description.stamps.iter().map(|s| &s.value).collect();
     assert_eq!(stamps, ["aqt", "acp:gamma=0.2", "flows"]);
     assert_eq!(link.routes[1].place.line, 24);
@@ -451,7 +453,7 @@ proptest! {
         key in prop::sample::select(vec![
             "rate_bps", "delay_ms", "queue_packets", "queue_bytes", "loss", "jitter_ms", "reorder", "mtu", "table",
             "police_bps", "police_burst_bytes", "duplicate", "wifi_jitter_ms", "aggregate_ms", "aggregate_packets",
-            "changes_period_s", "cellular", "gilbert_elliott", "mark", "corrupt", "tun_mtu",
+            "changes_period_s", "cellular", "gilbert_elliott", "mark", "corrupt", "tun_mtu", "overhead_bytes",
         ]),
         value in prop_oneof![
             any::<i64>().prop_map(|value| value.to_string()),

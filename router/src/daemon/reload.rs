@@ -185,6 +185,7 @@ impl Router {
 /// `before`, by name, and others a free one: the number depends on the position in the file, which
 /// may be another one now.
 pub(crate) fn keep_tables(before: &[(&str, u32)], after: &mut Config) {
+    const REACH: u32 = LinkSpec::ENTRY_TABLE_OFFSET;
     for index in 0..after.links.len() {
         let link = &after.links[index];
         if link.gives_table {
@@ -197,8 +198,10 @@ pub(crate) fn keep_tables(before: &[(&str, u32)], after: &mut Config) {
             let given = after
                 .links
                 .iter()
-                .any(|link| link.gives_table && link.table == table);
-            given || others.any(|other| other == table)
+                .any(|link| link.gives_table && [0, REACH].contains(&link.table.abs_diff(table)));
+            // A second table of the link's own may follow it.
+            let meets = |other: u32| [0, REACH].contains(&other.abs_diff(table));
+            given || others.any(meets)
         };
         let free = || (link.table..).find(|table| !is_taken(*table));
         let table = earlier.map(|(_, table)| *table).or_else(free);

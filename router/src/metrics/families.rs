@@ -11,7 +11,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::Figures;
-use crate::status::{Counters, LinkStatus, Status};
+use crate::status::{ClassStatus, Counters, FlowStatus, LinkStatus, Status};
 
 /// Upper bounds of the sojourn histogram's buckets, in microseconds. Counts at a bound lack at most
 /// what lies within 1.6 % below it ([`DurationHistogram::count_up_to`]).
@@ -108,6 +108,8 @@ impl Collector for Figures {
         page.counters()?;
         page.headers()?;
         page.stamps()?;
+        page.classes()?;
+        page.flows()?;
         page.sojourns(&self.sojourns)
     }
 }
@@ -205,6 +207,9 @@ impl<'a> Writer<'_, 'a> {
         let help =
             "Bytes of packets dropped, by reason; of those dropped by the device's ring unknown";
         self.counter("dropped_bytes", help, bytes)?;
+        let rows = self.of_all(|link| Some(link.passed_beside?.packets));
+        let help = "Packets to the link's destinations that took another way";
+        self.counter("passed_beside_packets", help, rows)?;
         let rows = self.of_all(|link| Some(link.total.full_ttl));
         let help = "Packets that went on with a hop too few: they came with 255";
         self.counter("full_ttl_packets", help, rows)
@@ -245,6 +250,90 @@ impl<'a> Writer<'_, 'a> {
             "By how many bytes XCP wants all windows together to change in a control period",
             |link| link.stamps.get("xcp")?.get("feedback_bytes").copied(),
         )
+    }
+
+    fn classes(&mut self) -> fmt::Result {
+        let counts: [(_, _, Count<ClassStatus, Amount>); 3] = [
+            ("forwarded", "left the queue", |class| class.forwarded),
+            ("dropped", "were dropped at the queue", |class| {
+                class.dropped
+            }),
+            ("marked", "were marked at the queue", |class| class.marked),
+        ];
+        for (name, what, count) in counts {
+            let help = format!("Packets of a class that {what}");
+            let packets = self.by_class(|class| count(class).packets);
+            self.counter(&format!("class_{name}_packets"), &help, packets)?;
+            let help = format!("Bytes of packets of a class that {what}");
+            let bytes = self.by_class(|class| count(class).bytes);
+            self.counter(&format!("class_{name}_bytes"), &help, bytes)?;
+        }
+        let waiting = self.by_class(|class| class.queued.packets as f64);
+        self.gauges(
+            "class_queue_packets",
+            "Packets of a class that wait now",
+            waiting,
+        )?;
+        let flows = self.by_class(|class| class.flows as f64);
+        let help = "Flows of a class that have sent something in the last seconds";
+        self.gauges("class_flows", help, flows)
+    }
+
+    fn flows(&mut self) -> fmt::Result {
+        let figures: [(_, _, Count<FlowStatus, Option<u64>>); 5] = [
+            (
+                "flow_rate_bps",
+                "Bits per second of the ten flows that sent most in the last second",
+                |flow| Some(flow.rate_bps),
+            ),
+            (
+                "flow_queue_packets",
+                "Packets of these flows that wait now",
+                |flow| Some(flow.queued.packets),
+            ),
+            (
+                "flow_dropped_packets",
+                "Packets of these flows that were dropped since they were first seen",
+                |flow| Some(flow.dropped),
+            ),
+            (
+                "flow_marked_packets",
+                "Packets of these flows that were marked since they were first seen",
+                |flow| Some(flow.marked),
+            ),
+            (
+                "flow_grant_bps",
+                "Bits per second that the last stamped header offers these flows",
+                |flow| flow.grant_bps,
+            ),
+        ];
+        for (name, help, value) in figures {
+            let rows = self.links.iter().flat_map(|link| {
+                link.flows.iter().filter_map(move |flow| {
+                    let class = flow.class.as_deref().unwrap_or("");
+                    let labels = vec![
+                        ("link", &link.name[..]),
+                        ("flow", &flow.flow[..]),
+                        ("class", class),
+                    ];
+                    Some((labels, value(flow)? as f64))
+                })
+            });
+            let rows = rows.collect();
+            self.gauges(name, help, rows)?;
+        }
+        Ok(())
+    }
+
+    fn by_class<T>(&self, value: impl Fn(&ClassStatus) -> T) -> Vec<(Labels<'a>, T)> {
+        let rows = self.links.iter().flat_map(|link| {
+            let value = &value;
+            link.classes.iter().map(move |class| {
+                let labels = vec![("link", &link.name[..]), ("class", &class.class[..])];
+                (labels, value(class))
+            })
+        });
+        rows.collect()
     }
 
     fn sojourns(&mut self, sojourns: &[DurationHistogram]) -> fmt::Result {

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::Selector;
 
 #[test]
 fn a_route_reads_back_from_its_message() {
@@ -26,16 +27,41 @@ fn a_route_reads_back_from_its_message() {
 
 #[test]
 fn a_rule_reads_back_from_its_message() {
+    let selector = Selector {
+        mark: "0x10/0xf0".parse().ok(),
+        from: "fd00:1::/64".parse().ok(),
+        iif: Some("eth1".to_owned()),
+    };
     let rule = RuleEntry {
-        family: Family::V6,
-        to: None,
-        selects: true,
-        from: Some("ek-bn".to_owned()),
-        table: 1001,
-        priority: 1000,
-        is_ours: true,
+        to: "fd00:2::/64".parse().ok(),
+        suppressed: Some(0),
+        ..RuleEntry::ours(Family::V6, selector, 70_000, 1002)
     };
     assert_eq!(RuleEntry::read(Family::V6, &rule.message()), rule);
+}
+
+#[test]
+fn rules_of_other_marks_sources_or_devices_are_in_nobodys_way() {
+    let selector = |mark: &str, from: &str, iif: &str| Selector {
+        mark: mark.parse().ok(),
+        from: from.parse().ok(),
+        iif: (!iif.is_empty()).then(|| iif.to_owned()),
+    };
+    let of = |selector| RuleEntry::ours(Family::V4, selector, 100, 500);
+    let rule = of(selector("0x1/0xf", "10.1.0.0/16", "va"));
+    assert!(rule.may_meet(&Selector::default()));
+    assert!(rule.may_meet(&selector("0x11", "10.1.2.0/24", "va")));
+    for other in [("2", "", ""), ("", "10.2.0.0/16", ""), ("", "", "vb")] {
+        assert!(
+            !rule.may_meet(&selector(other.0, other.1, other.2)),
+            "{other:?}"
+        );
+    }
+    let inverted = RuleEntry {
+        selects_else: true,
+        ..rule
+    };
+    assert!(inverted.may_meet(&selector("2", "", "")));
 }
 
 #[test]

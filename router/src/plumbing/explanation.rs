@@ -1,11 +1,12 @@
 //! Says in the words of ip(8) and sysctl(8) what a router installs.
 
-use super::{LAST_METRIC, RING_PACKETS, RULE_PRIORITY, main_metric, settings};
-use crate::config::{Config, LinkSpec, RouteSpec};
+use super::tables::{LAST_METRIC, entry_table, has_rules, main_metric, rule_onward, rules_to};
+use super::{RING_PACKETS, settings};
+use crate::config::{Config, LinkSpec, MAIN_TABLE, RouteSpec};
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::host;
-use crate::netlink::{Netlink, OUR_PROTOCOL};
+use crate::netlink::{Netlink, OUR_PROTOCOL, RuleEntry};
 
 /// Returns the commands that would do what [`Plumbing::install`](super::Plumbing::install) does, one
 /// a line.
@@ -39,13 +40,38 @@ fn explain_device(link: &LinkSpec, lines: &mut Vec<String>) {
 }
 
 fn explain_table(link: &LinkSpec, family: Family, lines: &mut Vec<String>) {
-    let (ip, tun, table) = (ip(family), &link.tun, link.table);
-    lines.push(format!(
-        "{ip} route add unreachable default table {table} metric {LAST_METRIC} proto {OUR_PROTOCOL}"
-    ));
-    lines.push(format!(
-        "{ip} rule add iif {tun} lookup {table} priority {RULE_PRIORITY} protocol {OUR_PROTOCOL}"
-    ));
+    let entry = has_rules(link, family).then(|| link.entry_table());
+    for table in [link.table].into_iter().chain(entry) {
+        let ip = ip(family);
+        lines.push(format!(
+            "{ip} route add unreachable default table {table} metric {LAST_METRIC} proto {OUR_PROTOCOL}"
+        ));
+    }
+    lines.push(explain_rule(&rule_onward(link, family)));
+}
+
+fn explain_rule(rule: &RuleEntry) -> String {
+    let RuleEntry {
+        family,
+        to,
+        selector,
+        suppressed,
+        table,
+        priority,
+        ..
+    } = rule;
+    let ip = ip(*family);
+    let to = to.map_or(String::new(), |to| format!(" to {to}"));
+    let table = match *table {
+        MAIN_TABLE => "main".to_owned(),
+        table => table.to_string(),
+    };
+    let suppressed = suppressed.map_or(String::new(), |length| {
+        format!(" suppress_prefixlength {length}")
+    });
+    format!(
+        "{ip} rule add{selector}{to} lookup {table}{suppressed} priority {priority} protocol {OUR_PROTOCOL}"
+    )
 }
 
 fn explain_route(
@@ -54,18 +80,25 @@ fn explain_route(
     netlink: &mut Netlink,
     lines: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    let RouteSpec { to, via, dev, .. } = route;
+    let RouteSpec { to, dev, .. } = route;
     let (ip, tun, table) = (ip(to.family()), &link.tun, link.table);
-    let via = via.map_or(String::new(), |via| format!("via {via} "));
+    let exit = host::find_exit(netlink, route)?;
+    let via = exit.via.map_or(String::new(), |via| format!("via {via} "));
     lines.push(format!(
         "{ip} route add {to} {via}dev {dev} table {table} proto {OUR_PROTOCOL}"
     ));
     let metric = main_metric(to.family());
-    let source = host::find_exit(netlink, route)?.source;
-    let source = source.map_or(String::new(), |source| format!(" src {source}"));
+    let source = exit
+        .source
+        .map_or(String::new(), |source| format!(" src {source}"));
+    let into = match entry_table(link, route) {
+        MAIN_TABLE => String::new(),
+        table => format!(" table {table}"),
+    };
     lines.push(format!(
-        "{ip} route add {to} dev {tun} metric {metric}{source} proto {OUR_PROTOCOL}"
+        "{ip} route add {to} dev {tun}{into} metric {metric}{source} proto {OUR_PROTOCOL}"
     ));
+    lines.extend(rules_to(link, route).iter().map(explain_rule));
     Ok(())
 }
 

@@ -9,6 +9,7 @@ use evenkeel_tests::skip::{Need, can_run};
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::*;
+use crate::netlink::Selection;
 
 static TURN: Mutex<()> = Mutex::new(());
 

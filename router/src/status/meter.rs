@@ -5,8 +5,9 @@ use std::time::{Duration, Instant};
 
 use evenkeel_queue::{DurationHistogram, PortStats, QueueLength, StampFigures};
 
-use super::{Counters, Degraded, Interval, LinkStatus, QueueFigures, Route, SojournFigures};
-use crate::config::{LinkSpec, RouteSpec};
+use super::{Counters, Degraded, Interval, LinkStatus, QueueFigures, Route, SojournFigures, flows};
+use crate::config::{Entry, LinkSpec, MAIN_TABLE, RouteSpec, Via};
+use crate::plumbing::Counts;
 use crate::transit::Transit;
 
 /// Reads a link's figures, and remembers when their window and interval began.
@@ -55,19 +56,15 @@ impl Meter {
         self.degraded.as_ref().map(|(reason, _)| &reason[..])
     }
 
-    /// Returns all figures. `ring_dropped` counts since the TUN device was created.
-    pub(crate) fn status(
-        &self,
-        transit: &mut Transit,
-        ring_dropped: u64,
-        now: Instant,
-    ) -> LinkStatus {
-        let total = counters(transit, ring_dropped, now);
+    /// Returns all figures.
+    pub(crate) fn status(&self, transit: &mut Transit, counts: Counts, now: Instant) -> LinkStatus {
+        let total = counters(transit, counts, now);
         let elapsed = transit.elapsed(now);
         let altered = self.altered.map(|at| now.saturating_duration_since(at));
         let since = altered.unwrap_or(elapsed);
         let stamps = transit.link.stamp_figures(now).into_iter();
         let stamps = stamps.map(by_name).collect();
+        let (flows, classes) = flows::figures(transit.link.flows(now));
         let stats = transit.link.stats(now);
         let description = &self.spec.description;
         LinkStatus {
@@ -92,7 +89,10 @@ impl Meter {
             sojourn_us: sojourn_figures(stats.sojourn()),
             utilization: stats.utilization(),
             loss_rate: stats.loss_rate(),
+            passed_beside: counts.beside,
             stamps,
+            flows,
+            classes,
             interval: None,
         }
     }
@@ -101,11 +101,11 @@ impl Meter {
     pub(crate) fn sample(
         &mut self,
         transit: &mut Transit,
-        ring_dropped: u64,
+        counts: Counts,
         now: Instant,
     ) -> LinkStatus {
         let queue = transit.link.take_interval(now);
-        let mut status = self.status(transit, ring_dropped, now);
+        let mut status = self.status(transit, counts, now);
         let since = status.total - std::mem::replace(&mut self.sampled, status.total);
         status.interval = Some(Interval {
             queue_mean: queue.mean,
@@ -120,17 +120,22 @@ impl Meter {
     }
 
     /// Begins a new measurement window.
-    pub(crate) fn restart(&mut self, transit: &mut Transit, ring_dropped: u64, now: Instant) {
+    pub(crate) fn restart(&mut self, transit: &mut Transit, counts: Counts, now: Instant) {
         transit.link.restart_measurement(now);
-        self.at_restart = counters(transit, ring_dropped, now);
+        self.at_restart = counters(transit, counts, now);
     }
 }
 
 fn route(spec: &RouteSpec) -> Route {
     Route {
         to: spec.to.to_string(),
-        via: spec.via,
+        via: (spec.via != Via::Direct).then(|| spec.via.to_string()),
         dev: spec.dev.clone(),
+        only: spec.selector.to_string().trim_start().to_owned(),
+        table: match spec.entry {
+            Entry::Table(table) if table != MAIN_TABLE => Some(table),
+            _ => None,
+        },
     }
 }
 
@@ -141,7 +146,7 @@ fn by_name(stamp: StampFigures) -> (String, BTreeMap<String, f64>) {
 }
 
 /// The counters since the start.
-fn counters(transit: &mut Transit, ring_dropped: u64, now: Instant) -> Counters {
+fn counters(transit: &mut Transit, counts: Counts, now: Instant) -> Counters {
     let port = transit.link.stats(now).total();
     let rest = transit.total();
     Counters {
@@ -159,7 +164,7 @@ fn counters(transit: &mut Transit, ring_dropped: u64, now: Instant) -> Counters 
         full_ttl: rest.full_ttl,
         link_scope: rest.link_scope,
         not_ip: rest.not_ip,
-        ring_dropped,
+        ring_dropped: counts.ring_dropped,
         headers: port.headers,
     }
 }

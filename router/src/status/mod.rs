@@ -4,12 +4,12 @@
 //! not link this crate read the JSON by its field names, so the names must not change.
 
 mod client;
+mod flows;
 mod meter;
 mod server;
 mod table;
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::ops::Sub;
 use std::path::PathBuf;
 
@@ -18,6 +18,7 @@ use evenkeel_sandbox::Confinement;
 use serde::{Deserialize, Serialize};
 
 pub use client::{ask, find_socket};
+pub use flows::{ClassStatus, FlowStatus};
 pub(crate) use meter::Meter;
 pub(crate) use server::{Server, SocketFile, bind, failed, is_served};
 pub use table::table;
@@ -126,9 +127,20 @@ pub struct LinkStatus {
     pub utilization: Option<f64>,
     /// Dropped / arrived packets in the window; `null` if none arrived.
     pub loss_rate: Option<f64>,
+    /// Packets to the destinations of the link's routes that took another way, since the start;
+    /// those of default routes do not count. `null` if the kernel does not count them.
+    #[serde(default)]
+    pub passed_beside: Option<Amount>,
     /// Figures of the link's stamps, by the stamp's name and the figure's (docs/queue.md).
     #[serde(default)]
     pub stamps: BTreeMap<String, BTreeMap<String, f64>>,
+    /// The ten flows that sent most in the last second, the heaviest first, at a link whose
+    /// discipline has queues for flows.
+    #[serde(default)]
+    pub flows: Vec<FlowStatus>,
+    /// The classes of such a discipline.
+    #[serde(default)]
+    pub classes: Vec<ClassStatus>,
     /// Only in the answer to `sample`: figures since the last sample, or the start.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Interval>,
@@ -139,10 +151,17 @@ pub struct LinkStatus {
 pub struct Route {
     /// The destinations: an address, a slash, and the length of the prefix.
     pub to: String,
-    /// The next router; `null` if there is none.
-    pub via: Option<IpAddr>,
+    /// The next router; `default` for the gateway of the device's default route; `null` if there is
+    /// none.
+    pub via: Option<String>,
     /// The device by which packets leave.
     pub dev: String,
+    /// Which packets to them, as in `ip rule`; left out if all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub only: String,
+    /// The table to which rules of the host lead; left out for the main one and the link's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<u32>,
 }
 
 /// A link that has lost something which the router cannot put back.

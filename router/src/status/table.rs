@@ -2,7 +2,7 @@
 
 use evenkeel_queue::HeaderCounts;
 
-use super::{LinkStatus, Route, Status};
+use super::{LinkStatus, Route, Status, flows};
 
 /// Formats a router's figures as a table, one block per link.
 pub fn table(status: &Status) -> String {
@@ -49,9 +49,20 @@ fn block(link: &LinkStatus) -> String {
     let keys = keys.map(|(key, value)| format!("{key} = {value}"));
     let keys = keys.collect::<Vec<_>>().join(", ");
     let since_s = link.since_s;
-    let routes = link.routes.iter().map(|Route { to, via, dev }| {
-        let via = via.map_or(String::new(), |via| format!(" via {via}"));
-        format!("  route      {to}{via} dev {dev}\n")
+    let routes = link.routes.iter().map(|route| {
+        let Route {
+            to, via, dev, only, ..
+        } = route;
+        let only = match &only[..] {
+            "" => String::new(),
+            only => format!(" {only}"),
+        };
+        let table = route.table;
+        let table = table.map_or(String::new(), |table| format!(" in table {table}"));
+        let via = via
+            .as_ref()
+            .map_or(String::new(), |via| format!(" via {via}"));
+        format!("  route      {to}{only}{table}{via} dev {dev}\n")
     });
     let routes: String = routes.collect();
     let rate = match link.rate_bps {
@@ -59,6 +70,8 @@ fn block(link: &LinkStatus) -> String {
         None if link.rate_varies => "varies".to_owned(),
         None => "no rate".to_owned(),
     };
+    let beside = link.passed_beside;
+    let beside = beside.map_or("-".to_owned(), |beside| beside.packets.to_string());
     let [used, lost] = [link.utilization, link.loss_rate]
         .map(|share| share.map_or("-".to_owned(), |share| format!("{:.2} %", share * 100.0)));
     let sojourn = link.sojourn_us.map_or("-".to_owned(), |sojourn| {
@@ -80,6 +93,7 @@ link {name} on {tun}, table {table}
   duplicated {} behind the queue
   lost       {} behind the queue, {} of them too big
   ring       {} dropped before the router saw them
+  beside     {beside} packets took another way
   queue      {} now, mean {:.2}, sd {:.2}, p95 {}, max {} packets
   sojourn    {sojourn}
 {}",
@@ -102,7 +116,7 @@ link {name} on {tun}, table {table}
         queue.sd,
         queue.p95,
         queue.max,
-        stamps(link)
+        stamps(link) + &flows::lines(link)
     )
 }
 

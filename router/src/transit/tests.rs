@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::clock;
 use crate::config::Config;
+use crate::plumbing::Counts;
 use crate::status::{LinkStatus, Meter};
 
 fn spec(values: &str) -> LinkSpec {
@@ -137,12 +138,18 @@ fn a_full_ttl_is_counted_and_a_restart_begins_a_new_window() {
     let mut transit = transit(epoch, "");
     transit.take(epoch, &v6(255));
     assert_eq!(transit.give(epoch), Some(v6(255)));
-    assert_eq!(meter.status(&mut transit, 0, epoch).window.full_ttl, 1);
-    meter.restart(&mut transit, 0, epoch);
+    assert_eq!(
+        meter
+            .status(&mut transit, Counts::default(), epoch)
+            .window
+            .full_ttl,
+        1
+    );
+    meter.restart(&mut transit, Counts::default(), epoch);
     transit.take(epoch, &v6(254));
     assert_eq!(transit.give(epoch), Some(v6(255)));
     transit.refused(40);
-    let LinkStatus { total, window, .. } = meter.status(&mut transit, 0, epoch);
+    let LinkStatus { total, window, .. } = meter.status(&mut transit, Counts::default(), epoch);
     assert_eq!((total.full_ttl, window.full_ttl), (1, 0));
     assert_eq!((total.delivered.packets, window.delivered.packets), (2, 1));
     assert_eq!(window.refused, Amount::one(40));

@@ -214,8 +214,14 @@ fn a_link_that_packets_pass_beside_is_degraded() {
         &router,
         "a rule (priority 500) leads packets to 10.0.2.0/24 past",
     );
+    let beside = || number(&router.link(), "passed_beside.packets");
+    let before = beside();
+    forwards(&lab);
+    assert_eq!(beside() - before, 1.0, "it is counted");
     lab.ip(Host::R, "rule del priority 500");
     eventually("no rule", || reason(&router).is_none());
+    forwards(&lab);
+    assert_eq!(beside() - before, 1.0, "this one took the link");
 
     lab.ip(Host::R, "route prepend 10.0.2.0/24 via 10.0.9.2 dev vb");
     degraded(

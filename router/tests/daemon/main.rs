@@ -14,6 +14,7 @@ mod raw;
 mod refusal;
 mod reload;
 mod sandbox;
+mod selection;
 mod shaping;
 mod soak;
 mod stamps;

@@ -88,6 +88,7 @@ fn each_query_of_the_dashboard_finds_data_in_a_prometheus_that_watches_a_router(
         tun = "ek-busy"
         rate_bps = 2e6
         queue_packets = 20
+        discipline = "fq-codel"
         stamps = ["aqt", "acp", "rcp", "flows"]
         routes = [{{ to = "10.0.2.0/24", via = "10.0.9.2", dev = "vb" }}]
         [[links]]

@@ -38,6 +38,8 @@ impl LinkDescription {
                 (None, None, Some(rate_bps)) => Service::Rate(rate(rate_bps)),
                 (None, None, None) => Service::Unlimited,
             },
+            overhead_bytes: self.overhead_bytes.unwrap_or(0),
+            watches_flows: false,
             limit,
             discipline: discipline(&self.discipline.value, limit).expect(known),
             stamps: stamp_set(stamps).expect(known),

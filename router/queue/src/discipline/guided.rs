@@ -168,6 +168,14 @@ impl Discipline for Guided {
         1 + self.others.queues()
     }
 
+    fn classes(&self) -> &'static [&'static str] {
+        &["guided", "others"]
+    }
+
+    fn class_of(&self, queue: usize) -> usize {
+        usize::from(queue != GUIDED)
+    }
+
     fn reads_headers(&self) -> bool {
         true
     }

@@ -47,6 +47,24 @@ fn drain(link: &mut Link<u64>, start: Instant) -> Vec<(Duration, u64)> {
 }
 
 #[test]
+fn what_the_link_layer_adds_takes_time_and_counts_nowhere_else() {
+    let config = LinkConfig {
+        overhead_bytes: 250,
+        ..kilobyte_per_ms()
+    };
+    let mut link = link(epoch(), config);
+    for number in 0..4 {
+        link.push(epoch(), packet(1000, number));
+    }
+    let left = |link: &mut Link<u64>, at| std::iter::from_fn(|| link.pop(epoch() + ms(at))).count();
+    assert_eq!(left(&mut link, 4), 3, "a packet takes 1.25 ms");
+    assert_eq!(left(&mut link, 5), 1);
+    let stats = link.stats(epoch() + ms(10));
+    assert_eq!(stats.total().forwarded.bytes, 4000);
+    assert_eq!(stats.utilization(), Some(0.5));
+}
+
+#[test]
 fn a_packet_takes_its_transmission_and_the_delay() {
     let start = epoch();
     let mut link = link(

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use super::watch::FlowHash;
 use crate::packet::Packet;
 
 /// A packet in a queue.
@@ -12,6 +13,8 @@ pub(super) struct Waiting<P> {
     pub(super) seen: Instant,
     /// Whether a header is to be stamped.
     pub(super) has_header: bool,
+    /// Of its flow, if that is watched.
+    pub(super) flow: FlowHash,
     pub(super) packet: Packet<P>,
 }
 

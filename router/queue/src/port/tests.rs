@@ -2,6 +2,7 @@
 
 mod hosting;
 mod properties;
+mod watching;
 
 use super::*;
 use crate::testing::{epoch, ms, packet};
@@ -24,6 +25,8 @@ fn drop_tail(now: Instant, service: Service, limit: Limit) -> Port<u64> {
     let discipline = Box::new(DropTail);
     let config = PortConfig {
         service,
+        overhead_bytes: 0,
+        watches_flows: false,
         limit,
         discipline,
         stamps: Vec::new(),

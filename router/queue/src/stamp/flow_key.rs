@@ -1,6 +1,7 @@
 //! What tells one flow from another.
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use evenkeel_wire::{Ipv4View, Ipv6View};
 
@@ -70,9 +71,51 @@ impl FlowKey {
         &self.bytes[..if is_ipv6 { 8 } else { 4 }]
     }
 
+    /// The same of the host that it goes to.
+    pub(crate) fn peer(&self) -> &[u8] {
+        let is_ipv6 = self.len > 2 * 16;
+        &self.bytes[if is_ipv6 { 16..24 } else { 4..8 }]
+    }
+
+    /// The addresses of source and destination.
+    fn addresses(&self) -> [IpAddr; 2] {
+        let half = if self.len > 2 * 16 { 16 } else { 4 };
+        let address = |bytes: &[u8]| match bytes.first_chunk::<16>().filter(|_| half == 16) {
+            Some(address) => IpAddr::from(Ipv6Addr::from(*address)),
+            None => IpAddr::from(Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3])),
+        };
+        [
+            address(&self.bytes[..half]),
+            address(&self.bytes[half..2 * half]),
+        ]
+    }
+
     fn push(&mut self, bytes: &[u8]) {
         self.bytes[self.len..self.len + bytes.len()].copy_from_slice(bytes);
         self.len += bytes.len();
+    }
+}
+
+/// As in `udp 10.0.1.1:5000 > 10.0.2.1:443`; other protocols than TCP and UDP by their numbers.
+impl fmt::Display for FlowKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [from, to] = self.addresses();
+        let after = if from.is_ipv6() { 32 } else { 8 };
+        match self.bytes[after] {
+            1 => f.write_str("icmp")?,
+            6 => f.write_str("tcp")?,
+            17 => f.write_str("udp")?,
+            58 => f.write_str("icmpv6")?,
+            other => write!(f, "protocol {other}")?,
+        }
+        match self.bytes[after + 1..self.len] {
+            [a, b, c, d] => {
+                let [from, to] = [(from, [a, b]), (to, [c, d])]
+                    .map(|(address, port)| SocketAddr::new(address, u16::from_be_bytes(port)));
+                write!(f, " {from} > {to}")
+            }
+            _ => write!(f, " {from} > {to}"),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use evenkeel_wire::Skipped;
+use evenkeel_wire::{CompactRate, PathHeaderKind, Skipped};
 
 use super::{
     Arrival, CarriedHeader, Carrier, Departure, HeaderCounts, Stamp, StampConfig, StampFigures,
@@ -76,6 +76,7 @@ impl Stamper {
     }
 
     /// A packet of `bytes` that had a header is about to be transmitted, after waiting `queued`.
+    /// Returns the rate that it offers now, in bytes per second, if it offers one.
     pub(crate) fn on_departure(
         &mut self,
         now: Instant,
@@ -83,14 +84,11 @@ impl Stamper {
         queued: std::time::Duration,
         carrier: &mut impl Carrier,
         port: &PortView,
-    ) {
-        let Ok(CarriedHeader {
+    ) -> Option<u64> {
+        let CarriedHeader {
             header,
             leaving_ttl,
-        }) = carrier.path_header()
-        else {
-            return;
-        };
+        } = carrier.path_header().ok()?;
         let mut departure = Departure {
             bytes,
             header,
@@ -101,6 +99,10 @@ impl Stamper {
             stamp.on_departure(now, &mut departure, port);
         }
         self.counts.stamped += 1;
+        let view = departure.header.view();
+        let is_rate = matches!(view.kind(), PathHeaderKind::Acp | PathHeaderKind::Rcp);
+        let rate = is_rate.then(|| view.signals().feedback.rate());
+        rate.and_then(CompactRate::bytes_per_second)
     }
 
     /// The instant of [`Stamper::next_timer`] has come.

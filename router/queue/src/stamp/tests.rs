@@ -31,6 +31,8 @@ fn port_with(
 ) -> Port<IpPacket> {
     let config = PortConfig {
         service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
+        overhead_bytes: 0,
+        watches_flows: false,
         limit,
         discipline,
         stamps,
@@ -178,6 +180,8 @@ fn an_unlimited_port_stamps_the_queueing_time_it_has_none_of_and_offers_no_rate(
     let start = epoch();
     let config = PortConfig {
         service: Service::Unlimited,
+        overhead_bytes: 0,
+        watches_flows: false,
         limit: Limit::NONE,
         discipline: Box::new(DropTail),
         stamps: stamp_set(["aqt", "acp"]).unwrap(),

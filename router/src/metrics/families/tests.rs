@@ -3,6 +3,7 @@ use evenkeel_queue::Amount;
 use super::*;
 use crate::status::Degraded;
 use crate::status::testing::status;
+use crate::status::{ClassStatus, FlowStatus};
 
 fn text_of(status: Status) -> String {
     let sojourns = status.links.iter().map(|_| DurationHistogram::default());
@@ -47,6 +48,44 @@ fn each_link_has_its_figures_under_the_documented_names() {
     assert!(!text.contains("degraded_reason"), "nothing is degraded");
     assert!(!text.contains(r#"stamped_headers_total{router="r1",link="down""#));
     assert!(text.ends_with("# EOF\n"));
+}
+
+#[test]
+fn classes_and_the_heaviest_flows_have_figures() {
+    let mut figures = status(&["up"]);
+    figures.links[0].classes = vec![ClassStatus {
+        class: "bulk".to_owned(),
+        flows: 2,
+        queued: Amount::one(1500),
+        forwarded: Amount {
+            packets: 3,
+            bytes: 4500,
+        },
+        dropped: Amount::one(1500),
+        marked: Amount::ZERO,
+    }];
+    figures.links[0].flows = vec![FlowStatus {
+        flow: "udp 10.0.1.1:5 > 10.0.2.1:6".to_owned(),
+        class: Some("bulk".to_owned()),
+        rate_bps: 36_000,
+        forwarded: Amount::one(1500),
+        queued: Amount::one(1500),
+        dropped: 1,
+        marked: 4,
+        grant_bps: None,
+    }];
+    let text = text_of(figures);
+    let flow = r#"link="up",flow="udp 10.0.1.1:5 > 10.0.2.1:6",class="bulk"}"#;
+    for line in [
+        r#"evenkeel_router_link_class_forwarded_bytes_total{router="r1",link="up",class="bulk"} 4500"#,
+        r#"evenkeel_router_link_class_dropped_packets_total{router="r1",link="up",class="bulk"} 1"#,
+        r#"evenkeel_router_link_class_flows{router="r1",link="up",class="bulk"} 2.0"#,
+        &format!(r#"evenkeel_router_link_flow_rate_bps{{router="r1",{flow} 36000.0"#),
+        &format!(r#"evenkeel_router_link_flow_marked_packets{{router="r1",{flow} 4.0"#),
+    ] {
+        assert!(text.lines().any(|other| other == line), "{line} in\n{text}");
+    }
+    assert!(!text.contains("flow_grant_bps{"), "it has none");
 }
 
 #[test]

@@ -45,6 +45,10 @@ pub(super) fn unsupported_key(spec: &LinkSpec) -> Option<&'static str> {
     let keys = [
         ("trace", link.trace.is_some()),
         ("cellular", link.cellular.is_some()),
+        (
+            "overhead_bytes",
+            link.overhead_bytes.is_some_and(|bytes| bytes > 0),
+        ),
         // What jumps netem's delay also jumps the netem with rate and queue behind it.
         ("reorder beside rate_bps", has_rate && is_on(link.reorder)),
         (
@@ -86,7 +90,7 @@ fn discipline(link: &LinkSpec) -> Option<String> {
     };
     match row.name {
         "codel" => Some(format!("codel limit {limit} {}", codel())),
-        "fq-codel" => {
+        "fq-codel" if values.word("hosts") == "false" => {
             let [quantum, flows] = ["quantum", "flows"].map(|name| values.count::<u32>(name));
             let codel = codel();
             Some(format!(

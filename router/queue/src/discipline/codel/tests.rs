@@ -117,6 +117,8 @@ fn an_overload_that_answers_to_nothing_is_brought_down_to_the_rate_of_the_link()
         start,
         PortConfig {
             service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
+            overhead_bytes: 0,
+            watches_flows: false,
             limit: Limit::NONE,
             discipline: config.build(Xoshiro256PlusPlus::seed_from_u64(1)),
             stamps: Vec::new(),

@@ -13,6 +13,8 @@ use crate::{Limit, Packet, Port, PortConfig, Rate, Service, discipline};
 fn port(limit: Limit) -> Port<u64> {
     let config = PortConfig {
         service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
+        overhead_bytes: 0,
+        watches_flows: false,
         limit,
         discipline: discipline("dualpi2", limit)
             .expect("a discipline")

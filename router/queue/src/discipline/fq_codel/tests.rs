@@ -9,6 +9,8 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 use rand::rngs::Xoshiro256PlusPlus;
 
+mod hosts;
+
 use super::*;
 use crate::testing::{epoch, ms};
 use crate::{Carrier, FlowKey, Limit, Packet, Port, PortConfig, Rate, Service, discipline};
@@ -31,6 +33,8 @@ impl Carrier for Numbered {
 fn port(spec: &str, limit: Limit) -> Port<Numbered> {
     let config = PortConfig {
         service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
+        overhead_bytes: 0,
+        watches_flows: false,
         limit,
         discipline: discipline(spec, limit)
             .expect("a discipline")

@@ -79,6 +79,8 @@ fn packet(flow: u16, number: u64, bytes: u32) -> Packet<Numbered> {
 fn port_with(spec: &str, limit: Limit, stamps: Vec<Box<dyn StampConfig>>) -> Port<Numbered> {
     let config = PortConfig {
         service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
+        overhead_bytes: 0,
+        watches_flows: false,
         limit,
         discipline: discipline(spec, limit)
             .expect("a discipline")
@@ -231,6 +233,7 @@ fn stamps_see_the_queue_and_the_rate_of_the_guided_class() {
     let other = Sender {
         flow: Some(1),
         host: None,
+        ends: None,
     };
     let mut now = epoch();
     for packets in 0..1000 {

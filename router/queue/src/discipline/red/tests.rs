@@ -337,6 +337,8 @@ fn port(now: Instant, spec: &str, limit: u64, seed: u64) -> Port<u64> {
         now,
         PortConfig {
             service: Service::Rate(kilobyte_per_ms()),
+            overhead_bytes: 0,
+            watches_flows: false,
             limit,
             discipline: config.build(Xoshiro256PlusPlus::seed_from_u64(seed)),
             stamps: Vec::new(),

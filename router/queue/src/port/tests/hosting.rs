@@ -70,6 +70,8 @@ fn scripted(now: Instant, limit: Limit, discipline: Scripted) -> Port<u64> {
         PortConfig {
             // A packet of 1000 bytes takes 1 ms.
             service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
+            overhead_bytes: 0,
+            watches_flows: false,
             limit,
             discipline,
             stamps: Vec::new(),

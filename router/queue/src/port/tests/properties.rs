@@ -61,6 +61,8 @@ fn service() -> impl Strategy<Value = Service> {
 fn port(start: Instant, service: &Service, limit: Limit) -> Port<u64> {
     let config = PortConfig {
         service: service.clone(),
+        overhead_bytes: 0,
+        watches_flows: false,
         limit,
         discipline: Box::new(DropTail),
         stamps: Vec::new(),

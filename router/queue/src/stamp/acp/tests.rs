@@ -187,6 +187,8 @@ fn input_counts_every_packet_whether_it_has_a_header_or_is_dropped() {
     let start = epoch();
     let config = PortConfig {
         service: Service::Rate(megabyte_per_second()),
+        overhead_bytes: 0,
+        watches_flows: false,
         limit: Limit::packets(0),
         discipline: Box::new(DropTail),
         stamps: stamp_set(["acp"]).unwrap(),

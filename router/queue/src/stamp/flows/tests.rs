@@ -76,6 +76,8 @@ fn the_map_is_cleared_between_periods() {
 fn port(start: Instant, spec: &str) -> Port<IpPacket> {
     let config = PortConfig {
         service: Service::Rate(Rate::new(80_000_000).expect("not zero")),
+        overhead_bytes: 0,
+        watches_flows: false,
         limit: Limit::NONE,
         discipline: Box::new(DropTail),
         stamps: stamp_set([spec]).unwrap(),

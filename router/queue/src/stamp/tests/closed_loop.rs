@@ -68,6 +68,8 @@ impl<S: Sender> Loop<S> {
         let now = epoch();
         let config = PortConfig {
             service: Service::Rate(Rate::new(bits_per_second).expect("not zero")),
+            overhead_bytes: 0,
+            watches_flows: false,
             limit: Limit::packets(limit),
             discipline: Box::new(DropTail),
             stamps: stamp_set([stamp]).unwrap(),

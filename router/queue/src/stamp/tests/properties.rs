@@ -112,6 +112,8 @@ fn any_packet() -> impl Strategy<Value = IpPacket> {
 fn port(now: Instant, specs: &[&str]) -> Port<IpPacket> {
     let config = PortConfig {
         service: Service::Rate(Rate::new(4_000_000).expect("not zero")),
+        overhead_bytes: 0,
+        watches_flows: false,
         limit: Limit::packets(20),
         discipline: Box::new(DropTail),
         stamps: stamp_set(specs).expect("right names"),

@@ -146,6 +146,8 @@ pub(crate) fn megabyte_per_second() -> Rate {
 pub(crate) fn port(now: Instant, spec: &str) -> Port<IpPacket> {
     let config = PortConfig {
         service: Service::Rate(megabyte_per_second()),
+        overhead_bytes: 0,
+        watches_flows: false,
         limit: Limit::packets(1000),
         discipline: Box::new(DropTail),
         stamps: stamp_set([spec]).expect("a test's specification is right"),
