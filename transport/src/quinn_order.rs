@@ -178,7 +178,7 @@ pub(crate) fn is_for_pacer(connection: &Arc<Connection>) -> bool {
 /// Notes that a batch of `bytes` is built and leaves next.
 pub(crate) fn sent(connection: &Arc<Connection>, state: &mut State, bytes: u64) {
     with_poll_of(connection, |polled| {
-        polled.poll.paces.built(polled.now, state, bytes)
+        polled.poll.paces.built(polled.now, state, bytes);
     });
 }
 
