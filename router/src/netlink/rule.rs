@@ -95,7 +95,7 @@ impl RuleEntry {
                 RuleAttribute::FwMark(value) => mark = *value,
                 RuleAttribute::FwMask(value) => mask = Some(*value),
                 RuleAttribute::Source(address) => {
-                    rule.selector.from = prefix(*address, header.src_len)
+                    rule.selector.from = prefix(*address, header.src_len);
                 }
                 RuleAttribute::Destination(address) => rule.to = prefix(*address, header.dst_len),
                 // The kernel writes -1 for none.

@@ -153,7 +153,7 @@ fn quinn_begins_a_connection_in_one_order() {
     let (threads, order): (Vec<_>, Vec<_>) = calls
         .iter()
         .filter(|(_, call)| begins.contains(call))
-        .cloned()
+        .copied()
         .unzip();
     assert_eq!(order, begins);
     assert!(
