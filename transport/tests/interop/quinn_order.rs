@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::thread::{self, ThreadId};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use quinn::congestion::{Controller, ControllerFactory, ControllerMetrics};
 use quinn::crypto::rustls::QuicClientConfig;
@@ -79,6 +79,14 @@ impl Recorder {
         let here = thread::current().id();
         let last = calls.iter().rev().find(|(thread, _)| *thread == here);
         last.map(|(_, call)| *call)
+    }
+
+    /// Whether the driver has been polled since the last step.
+    fn has_polled(&self) -> bool {
+        let calls = self.calls();
+        let mut after = calls.iter().rev().take_while(|call| **call != Call::Step);
+        let ended = after.position(|call| *call == Call::PollEnds);
+        ended.is_some() && after.any(|call| *call == Call::PollBegins)
     }
 
     fn calls(&self) -> Vec<Call> {
@@ -200,8 +208,10 @@ fn quinn_asks_for_the_window_twice_for_each_packet() {
             Call::Sent(bytes) => {
                 // A datagram of the handshake has several packets.
                 if bytes > MTU {
-                    assert_eq!(asked, 2 * bytes.div_ceil(MTU));
-                    batches += 1;
+                    // quinn asks for no probe of a timeout: two at most.
+                    let expected = 2 * bytes.div_ceil(MTU);
+                    assert!(asked % 2 == 0 && (expected - 4..=expected).contains(&asked));
+                    batches += u64::from(asked == expected);
                 }
                 asked = 0;
             }
@@ -264,25 +274,19 @@ fn quinn_builds_only_acks_behind_a_closed_window() {
         // A packet must leave room for a byte more.
         recorder.set_window(MTU);
         recorder.note(Call::Step);
+        transfer(&far, &near, 10_000).await;
+        let acks = left(&recorder);
+        assert!(
+            !acks.is_empty() && acks.iter().all(|bytes| *bytes < 100),
+            "{acks:?}"
+        );
+        recorder.note(Call::Step);
         let mut stream = near.open_uni().await.expect("a stream");
         stream.write_all(&[7; 10_000]).await.expect("it is open");
-        // What the server sends is acknowledged.
-        let sending = async {
-            let mut stream = far.open_uni().await.expect("a stream");
-            stream.write_all(&[7; 10_000]).await.expect("it is open");
-            stream.finish().expect("it is open");
-            stream.stopped().await.expect("it is open");
-        };
-        let receiving = async {
-            let mut stream = near.accept_uni().await.expect("a stream");
-            stream.read_to_end(10_000).await.expect("it arrives");
-        };
-        tokio::join!(sending, receiving);
-        let left = left(&recorder);
-        assert!(
-            !left.is_empty() && left.iter().all(|bytes| *bytes < 100),
-            "{left:?}"
-        );
+        while !recorder.has_polled() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        assert_eq!(left(&recorder), [0; 0]);
         recorder.set_window(MTU + 1);
         stream.finish().expect("it is open");
         let mut stream = far.accept_uni().await.expect("a stream");
