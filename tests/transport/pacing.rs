@@ -457,7 +457,12 @@ fn another_controller_takes_over_on_a_live_connection() {
 fn a_controller_that_is_restarted_begins_as_on_a_new_path() {
     let named = |name| evenkeel::controller(name).expect("a name of the table");
     for (from, to) in [("reno", "vegas"), ("cubic", "keel"), ("keel", "cubic")] {
-        let mut flood = Flood::start(10_000_000, 10.0, &evenkeel::EndpointBuilder::new(), named(from));
+        let mut flood = Flood::start(
+            10_000_000,
+            10.0,
+            &evenkeel::EndpointBuilder::new(),
+            named(from),
+        );
         flood.run(seconds(10));
         let before = flood.context().state();
         let mut begun = pin!(flood.context().restart_controller(named(to)));

@@ -1,5 +1,6 @@
 //! A router's output port: the only place where packets wait.
 
+mod accounts;
 mod outbox;
 mod overhead;
 mod stages;
@@ -10,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use siphasher::sip::SipHasher13;
 
-use crate::conservation::{ConservationError, NodeCounters};
 use crate::discipline::{Discipline, DropReason, PortView, Sender, Verdict};
 use crate::limit::Limit;
 use crate::packet::{Amount, Packet, PacketMeta};
@@ -23,7 +23,7 @@ pub use watch::{ClassFigures, FlowFigures, FlowReport};
 use outbox::Outbox;
 use overhead::Overhead;
 use stages::{Next, Transmission, Waiting};
-use watch::{FlowHash, Watch};
+use watch::Watch;
 
 /// What a port is made of.
 #[derive(Debug)]
@@ -355,35 +355,6 @@ impl<P: Carrier> Port<P> {
         transmitted.into_iter().chain(waiting).collect()
     }
 
-    /// Checks arrived = forwarded + dropped + queued + in transmission, in packets and bytes, and
-    /// the counters against what is really held.
-    ///
-    /// # Errors
-    /// [`ConservationError`] with the figures: a bug in this crate.
-    pub fn check_conservation(&self) -> Result<(), ConservationError> {
-        self.check_counters()?;
-        self.counters().check("port")
-    }
-
-    /// What came, what the host has fetched, what was dropped, and what is really here: counted
-    /// anew, in time proportional to the queue.
-    pub(crate) fn counters(&self) -> NodeCounters {
-        let waiting = self.queues.iter().flatten();
-        let waiting = waiting.map(|waiting| &waiting.packet);
-        let transmission = self
-            .transmission
-            .iter()
-            .map(|transmission| &transmission.packet);
-        let held = waiting.chain(transmission).chain(self.departed.packets());
-        NodeCounters {
-            arrived: self.stats.total().arrived,
-            forwarded: self.departed.fetched(),
-            dropped: self.stats.total().dropped.total(),
-            held: held.map(|packet| Amount::one(packet.meta.bytes)).sum(),
-            ..NodeCounters::default()
-        }
-    }
-
     /// Handles everything up to `now`, in order of time; returns how far time has come.
     fn advance(&mut self, now: Instant) -> Instant {
         while let Some(at) = self.next_transmission_event().filter(|at| *at <= now) {
@@ -588,20 +559,6 @@ impl<P: Carrier> Port<P> {
         }
     }
 
-    fn count(&mut self, verdict: Verdict, flow: FlowHash, queue: usize, bytes: u32) {
-        if let Some(watch) = &mut self.watch {
-            watch.is_judged(verdict, flow, self.discipline.class_of(queue), bytes);
-        }
-        match verdict {
-            Verdict::Admit => {}
-            Verdict::Mark => self.stats.marked(bytes),
-            Verdict::Drop(reason) => {
-                tracing::trace!(bytes, ?reason, "packet dropped");
-                self.stats.dropped(reason, bytes);
-            }
-        }
-    }
-
     /// What there is to see for a packet of `queue`.
     fn view(&self, queue: usize) -> PortView {
         PortView {
@@ -617,18 +574,6 @@ impl<P: Carrier> Port<P> {
     /// What stamps see when a packet of `queue` comes or goes.
     fn seen_by_stamps(&self, queue: usize) -> Option<PortView> {
         self.discipline.seen_by_stamps(self.view(queue), &self.held)
-    }
-
-    fn check_counters(&self) -> Result<(), ConservationError> {
-        let total = self.stats.total();
-        NodeCounters {
-            arrived: total.arrived,
-            forwarded: total.forwarded,
-            dropped: total.dropped.total(),
-            held: self.stats.queued() + self.stats.in_transmission(),
-            ..NodeCounters::default()
-        }
-        .check("port")
     }
 }
 
