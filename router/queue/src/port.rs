@@ -364,9 +364,15 @@ impl<P: Carrier> Port<P> {
             match self.transmission.take() {
                 Some(transmission) => {
                     self.stats.ended();
-                    let length = elapsed(transmission.began, at);
-                    self.departed
-                        .push(at, length, transmission.seen, transmission.packet);
+                    let Transmission {
+                        began,
+                        seen,
+                        waited,
+                        packet,
+                        ..
+                    } = transmission;
+                    let length = elapsed(began, at);
+                    self.departed.push(at, length, seen, waited, packet);
                 }
                 None => self.start_next(at),
             }
@@ -524,9 +530,11 @@ impl<P: Carrier> Port<P> {
             let sent = self.overhead.count(bytes);
             let ends = self.server.transmit(next.since, sent);
             self.stats.started(bytes, sojourn);
+            let mut firsts = self.queues.iter().filter_map(VecDeque::front);
             self.transmission = Some(Transmission {
                 began: at,
                 seen,
+                waited: firsts.any(|first| first.seen <= at),
                 ends: Some(ends),
                 packet,
             });

@@ -309,6 +309,7 @@ impl Keel {
     /// TRACK, for each turn.
     fn track_turn(&mut self, now: Instant, turn: &Turn) {
         let seen = self.seen(now);
+        self.unmarked_turn(&seen);
         match self.losses.judge(self.mtu, &seen, turn) {
             Verdict::Tolerated => {}
             Verdict::Excess { many } => return self.give_way_to_loss(&seen, turn, many),

@@ -10,12 +10,15 @@ use crate::packet::{Amount, Packet};
 /// A host that looks at intervals reckons when packets came, and sees them later. What it reckons
 /// decides what happens in the queue; yet a packet may not leave before it can have come. So each
 /// leaves at the end of its transmission, but not before it would have ended if all packets had come
-/// when they were seen: begun when the packet was seen and the one before it had left.
+/// when they were seen: begun when the packet was seen and the one before it had left. Had another one
+/// been seen that waited, that would have gone first: then nobody behind the late packet is later.
 #[derive(Debug)]
 pub(super) struct Outbox<P> {
     packets: VecDeque<(Instant, Packet<P>)>,
     /// When the last one may be fetched.
     released: Instant,
+    /// When as much would have been sent if all packets had come when they were seen.
+    sent: Instant,
     fetched: Amount,
 }
 
@@ -24,19 +27,28 @@ impl<P> Outbox<P> {
         Self {
             packets: VecDeque::new(),
             released: now,
+            sent: now,
             fetched: Amount::ZERO,
         }
     }
 
-    /// Takes a packet seen at `seen` whose transmission took `length` and has ended.
+    /// Takes a packet seen at `seen` whose transmission took `length` and has ended. When it began,
+    /// another one `waited` that had been seen.
     pub(super) fn push(
         &mut self,
         ended: Instant,
         length: Duration,
         seen: Instant,
+        waited: bool,
         packet: Packet<P>,
     ) {
-        self.released = ended.max(self.released.max(seen) + length);
+        let began = if waited {
+            self.sent
+        } else {
+            self.sent.max(seen)
+        };
+        self.sent = ended.max(began + length);
+        self.released = self.released.max(self.sent).max(seen + length);
         self.packets.push_back((self.released, packet));
     }
 

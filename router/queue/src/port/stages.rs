@@ -34,5 +34,7 @@ pub(super) struct Transmission<P> {
     /// `None` while the port is suspended.
     pub(super) ends: Option<Instant>,
     pub(super) seen: Instant,
+    /// Whether another packet waited when it began, and had been seen.
+    pub(super) waited: bool,
     pub(super) packet: Packet<P>,
 }

@@ -42,7 +42,8 @@ const L4S_PACKETS: f64 = 3.0;
 /// Fewer marks behind a longer queue are none of an L4S router's.
 const MOST_CLASSIC_SHARE: f64 = 0.5;
 
-/// There must be this many more rounds behind another router's queue than behind an L4S router's.
+/// There must be this many more rounds behind another router's queue than behind an L4S router's. A
+/// queue that is several times as long as an L4S router's counts as so many rounds.
 const CLASSIC_ROUNDS: u32 = 4;
 
 /// Then the flow does without L4S for this long.
@@ -160,21 +161,16 @@ impl Marks {
         }
         let share = (self.marked as f64 / self.packets.max(1) as f64).min(1.0);
         self.begin_round();
+        let is_classic = self.suspect(seen.queue(), path, share);
+        if self.suspicion >= CLASSIC_ROUNDS {
+            self.set_classic(seen.now);
+            return Answer::Classic;
+        }
         let Some(alpha) = self.alpha else {
             self.alpha = Some(share);
             return Answer::Window(self.reduce_by(share, seen));
         };
         self.alpha = Some(alpha + GAIN * (share - alpha));
-        let is_classic = seen.queue() > longest(path) && share < MOST_CLASSIC_SHARE;
-        if is_classic {
-            self.suspicion += 1;
-        } else if share > 0.0 {
-            self.suspicion = self.suspicion.saturating_sub(1);
-        }
-        if self.suspicion >= CLASSIC_ROUNDS {
-            self.set_classic(seen.now);
-            return Answer::Classic;
-        }
         if share > 0.0 {
             self.clean = 0;
             if is_classic {
@@ -194,6 +190,25 @@ impl Marks {
         let part = path.smoothed.as_secs_f64() / VIRTUAL_RTT.as_secs_f64();
         let step = GROWTH * path.packet * part.min(1.0);
         Answer::Window(seen.window + step * (1.0 - share))
+    }
+
+    /// A round of this share of marks is over; returns whether its queue is another router's than an
+    /// L4S router's. Only marks prove that the other router marks.
+    fn suspect(&mut self, queue: Duration, path: Path, share: f64) -> bool {
+        let longest = longest(path);
+        let is_classic = queue > longest && share < MOST_CLASSIC_SHARE;
+        if is_classic {
+            let times = queue.div_duration_f64(longest) as u32;
+            let most = if share > 0.0 {
+                u32::MAX
+            } else {
+                CLASSIC_ROUNDS - 1
+            };
+            self.suspicion = self.suspicion.saturating_add(times).min(most);
+        } else if share > 0.0 {
+            self.suspicion = self.suspicion.saturating_sub(1);
+        }
+        is_classic
     }
 
     /// The first share of marks lowers the window at once.
@@ -225,6 +240,22 @@ impl Keel {
         }
     }
 
+    /// TRACK, for each turn.
+    pub(super) fn unmarked_turn(&mut self, seen: &Seen) {
+        if self.marks.are_known() {
+            self.marks.suspect(seen.queue(), self.path(), 0.0);
+        }
+    }
+
+    fn path(&self) -> Path {
+        Path {
+            smoothed: self.delay.smoothed(),
+            noise: self.delay.noise(),
+            packet: self.packet(),
+            bandwidth: self.rates.bandwidth(),
+        }
+    }
+
     /// SCALE, for each turn.
     pub(super) fn scale_turn(&mut self, now: Instant, turn: &Turn) {
         if !self.marks.are_scalable() {
@@ -237,13 +268,7 @@ impl Keel {
             Verdict::Path(window) => return self.window = self.window.max(window),
         }
         let is_used = turn.in_flight as f64 >= USED * seen.window;
-        let path = Path {
-            smoothed: self.delay.smoothed(),
-            noise: self.delay.noise(),
-            packet: self.packet(),
-            bandwidth: self.rates.bandwidth(),
-        };
-        match self.marks.turn(&seen, turn, path, is_used) {
+        match self.marks.turn(&seen, turn, self.path(), is_used) {
             Answer::Window(window) => {
                 self.window = window.max(minimum_window(self.mtu) as f64);
             }

@@ -151,6 +151,24 @@ fn the_classic_queue_keeps_a_tenth_while_the_other_one_always_has_something() {
 }
 
 #[test]
+fn a_packet_that_is_seen_late_and_overtakes_delays_nobody_else() {
+    let mut port = port(Limit::NONE);
+    for number in 0..100 {
+        port.enqueue(epoch(), packet(Ecn::Ect0, number));
+    }
+    let (came, seen) = (epoch() + ms(10), epoch() + ms(15));
+    port.enqueue_seen(came, seen, packet(Ecn::Ect1, 100));
+    let mut left = Vec::new();
+    while let Some((at, packet)) = port.dequeue(epoch() + ms(1000)) {
+        left.push((packet.payload, at - epoch()));
+    }
+    let late = left.iter().find(|(number, _)| *number == 100);
+    assert_eq!(late, Some(&(100, ms(16))));
+    assert_eq!(left.last(), Some(&(99, ms(101))));
+    assert!(left.iter().is_sorted_by_key(|(_, at)| *at));
+}
+
+#[test]
 fn a_port_with_nothing_to_do_sleeps() {
     let mut port = port(Limit::NONE);
     for number in 0..500 {

@@ -328,6 +328,7 @@ class Keel:
             self.hold_turn(now, turn)
     def track_turn(self, now: float, turn: Turn) -> None:
         packet, target, stands = self.packet, self.target, self.stands  # as the turn ended
+        if self.ect1 and self.alpha is not None: self.suspect(0.0)
         if self.answer_losses(now, turn, stands): return
         if not turn.is_lossy: self.part = min(1.005 * self.part, 1.0)
         elif 2 * self.queue > target: self.part = max(0.85 * self.part, 0.4)
@@ -443,6 +444,15 @@ class Keel:
             if self.reduced is None or now - self.reduced >= 0.025:
                 self.reduced, self.at_mark = now, self.window
                 self.window = max((1 - self.alpha / 2) * self.window, self.min_window)
+    def suspect(self, share: float) -> bool:
+        """Whether the queue is another router's."""
+        longest = 0.002 + self.jitter + 3 * self.packet / max(self.bw, self.packet)
+        other = self.queue > longest and share < 0.5
+        if other:
+            self.suspicion += int(self.queue / longest)
+            if share == 0: self.suspicion = min(self.suspicion, 3)
+        elif share > 0: self.suspicion = max(self.suspicion - 1, 0)
+        return other
     def scale_turn(self, now: float, turn: Turn) -> None:
         assert self.srtt is not None
         if not self.ect1: self.track(); return
@@ -451,16 +461,13 @@ class Keel:
         if self.round < 0.025: return
         share = min(self.marked / max(self.packets, 1), 1.0)
         self.new_round()
+        other = self.suspect(share)
+        if self.suspicion >= 4: self.classic(); self.cut(now); return
         if self.alpha is None:
             self.alpha, self.reduced, self.at_mark = share, now, self.window
             self.window = max((1 - share / 2) * self.window, self.min_window)
             return
         self.alpha += (share - self.alpha) / 16
-        longest = 0.002 + self.jitter + 3 * self.packet / max(self.bw, self.packet)
-        other = self.queue > longest and share < 0.5
-        if other: self.suspicion += 1
-        elif share > 0: self.suspicion = max(self.suspicion - 1, 0)
-        if self.suspicion >= 4: self.classic(); self.cut(now); return
         if share > 0:
             self.clean = 0
             if other: self.cut(now); return
