@@ -1,97 +1,247 @@
-//! A MoQ publisher and a subscriber on this machine, over noq. The publisher sends 2 s of live
-//! frames with the controller that the command line names: `vegas` without one.
+//! Live sound and pictures over MoQ: a publisher of MPEG-TS, a relay, and a subscriber, each with a
+//! controller of evenkeel for what it sends. See `docs/moq.md`.
 
-use std::error::Error;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{ErrorKind, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use moq_net::{Client, Server, Timestamp, Versions, origin};
+use evenkeel_noq_programs::{Arguments, Result, end};
+use moq_mux::catalog::{self, CatalogFormat, Stream};
+use moq_mux::container::ts;
+use moq_net::{Client, Server, Versions, origin};
+use noq::congestion::Bbr3Config;
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use noq::{ClientConfig, Connection, Endpoint, PathId, ServerConfig, TransportConfig};
-use rcgen::generate_simple_self_signed;
+use noq::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig, VarInt};
 use rustls::RootCertStore;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::AsyncReadExt;
+use tokio::signal::ctrl_c;
 
-const FRAMES: u64 = 50;
-const FRAME_BYTES: usize = 20_000;
-const INTERVAL: Duration = Duration::from_millis(40);
-
-type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+const USAGE: &str = "\
+usage: moq relay                     forwards what is published to all who subscribe
+       moq publish HOST:PORT NAME    publishes the MPEG-TS of standard input
+       moq subscribe HOST:PORT NAME  writes it to standard output; --latency MS (500)
+options: --controller NAME           keel, cubic, bbr, ..., or default: moq-tokio's own, BBRv3
+         --certificate FILE          of the relay, in PEM; a relay makes it (relay.pem)
+         --key FILE                  of the relay, likewise (relay.key)
+         --listen ADDRESS:PORT       of the relay: 127.0.0.1:4443";
 
 #[tokio::main]
-async fn main() -> Result<()> {
-    let controller = std::env::args().nth(1).unwrap_or_else(|| "vegas".into());
-    // The one line that MoQ over noq needs.
-    let mut transport = TransportConfig::default();
-    transport.congestion_controller_factory(evenkeel_noq::controller(&controller)?);
-
-    let (server, certificate) = server_config(transport)?;
-    let here = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-    let server = Endpoint::server(server, here)?;
-    let address = server.local_addr()?;
-    let publisher = tokio::spawn(publish(server));
-
-    let client = Endpoint::client(here)?;
-    let config = client_config(certificate)?;
-    let connection = client.connect_with(config, address, "localhost")?.await?;
-    let (frames, bytes) = subscribe(connection).await?;
-    println!("{}", publisher.await??);
-    println!(
-        "received {frames} of {FRAMES} frames, {bytes} bytes, over MoQ, sent with {controller}"
-    );
-    // Live media: a subscriber may skip what is late.
-    (frames > FRAMES / 2)
-        .then_some(())
-        .ok_or_else(|| "frames are missing".into())
+async fn main() -> ExitCode {
+    end(run().await)
 }
 
-/// Publishes to the first subscriber. Returns the controller's state, as a line for people.
-async fn publish(server: Endpoint) -> Result<String> {
-    let origin = spawn_origin();
-    let broadcast = origin.create_broadcast("camera")?;
-    let track = broadcast.create_track("video", None)?;
-    broadcast.announce(Default::default())?;
+async fn run() -> Result<()> {
+    let options = ["controller", "certificate", "key", "listen", "latency"];
+    let arguments = Arguments::of_process(&options)?;
+    match arguments.words()[..] {
+        ["relay"] => relay(&arguments).await,
+        ["publish", relay, name] => publish(&arguments, relay, name).await,
+        ["subscribe", relay, name] => subscribe(&arguments, relay, name).await,
+        _ => Err(USAGE.into()),
+    }
+}
 
-    let incoming = server.accept().await.ok_or("the endpoint is closed")?;
-    let connection = incoming.await?;
-    let moq = Server::new().with_publisher(&origin);
-    let (session, driver) = moq.accept(now(), session(&connection)).await?;
+/// Forwards between all who connect: each may publish, and subscribe to what others publish.
+async fn relay(arguments: &Arguments) -> Result<()> {
+    let listen = arguments.option("listen", SocketAddr::from(([127, 0, 0, 1], 4443)))?;
+    let config = server_config(arguments, listen)?;
+    let server = Endpoint::server(config, listen).map_err(|error| format!("{listen}: {error}"))?;
+    let origin = spawn_origin();
+    println!("listening on {}", server.local_addr()?);
+    loop {
+        let incoming = tokio::select! {
+            incoming = server.accept() => incoming.ok_or("the endpoint is closed")?,
+            _ = ctrl_c() => return Ok(()),
+        };
+        let origin = origin.clone();
+        tokio::spawn(async move {
+            let peer = incoming.remote_address();
+            let served = async {
+                let moq = Server::new().with_origin(origin);
+                let (moq, driver) = moq.accept(now(), session(&incoming.await?)).await?;
+                tokio::spawn(moq_net::time::run(driver));
+                Result::Ok(moq.closed().await)
+            };
+            match served.await {
+                Ok(end) => eprintln!("{peer}: {end}"),
+                Err(error) => eprintln!("{peer}: {error}"),
+            }
+        });
+    }
+}
+
+async fn publish(arguments: &Arguments, relay: &str, name: &str) -> Result<()> {
+    let origin = spawn_origin();
+    let mut broadcast = origin.create_broadcast(name)?;
+    let mut catalog = catalog::Producer::new(&mut broadcast, catalog::Config::default())?;
+    // The broadcast's clock is this machine's: a picture is captured when it comes in.
+    let mut media = ts::Import::new(broadcast.clone(), catalog.reserve()).live();
+    broadcast.announce(Default::default())?;
+    let connection = connect(arguments, relay).await?;
+    let moq = Client::new().with_publisher(&origin);
+    let (moq, driver) = moq.connect(now(), session(&connection)).await?;
     tokio::spawn(moq_net::time::run(driver));
 
-    track.used().await?;
-    for frame in 0..FRAMES {
-        let mut group = track.append_group()?;
-        let at = Timestamp::from_millis(frame * INTERVAL.as_millis() as u64)?;
-        group.write_frame(at, vec![frame as u8; FRAME_BYTES])?;
-        group.finish()?;
-        tokio::time::sleep(INTERVAL).await;
+    let (mut input, mut piece) = (tokio::io::stdin(), vec![0; 64 * 1024]);
+    loop {
+        let read = tokio::select! {
+            read = input.read(&mut piece) => read?,
+            error = moq.closed() => return Err(format!("the relay is gone: {error}").into()),
+            _ = ctrl_c() => 0,
+        };
+        if read == 0 {
+            break;
+        }
+        media.decode(&piece[..read])?;
     }
-    track.finish()?;
-    let state = connection.congestion_state(PathId::ZERO);
-    session.closed().await;
-    Ok(format!("{state:?}").chars().take(100).collect())
+    media.finish()?;
+    catalog.finish()?;
+    broadcast.close();
+    // What is queued may take a while.
+    let _ = tokio::time::timeout(Duration::from_secs(2), moq.closed()).await;
+    Ok(moq.close().await?)
 }
 
-/// Subscribes to the broadcast, and counts frames and bytes until it ends.
-async fn subscribe(connection: Connection) -> Result<(u64, usize)> {
+async fn subscribe(arguments: &Arguments, relay: &str, name: &str) -> Result<()> {
+    let latency = Duration::from_millis(arguments.option("latency", 500)?);
     let origin = spawn_origin();
+    let connection = connect(arguments, relay).await?;
     let moq = Client::new().with_subscriber(origin.clone());
-    let (session, driver) = moq.connect(now(), session(&connection)).await?;
+    let (moq, driver) = moq.connect(now(), session(&connection)).await?;
     tokio::spawn(moq_net::time::run(driver));
 
     let consumer = origin.consume();
-    consumer.routed("camera").await.ok_or("no such broadcast")?;
-    let broadcast = consumer.request_broadcast("camera").await?;
-    let mut track = broadcast.track("video")?.subscribe(None).await?;
-    let (mut frames, mut bytes) = (0, 0);
-    while let Some(mut group) = track.recv_group().await? {
-        while let Some(frame) = group.read_frame().await? {
-            (frames, bytes) = (frames + 1, bytes + frame.payload.len());
+    consumer.routed(name).await.ok_or("the relay is gone")?;
+    let source = moq_mux::Source::new(consumer, name);
+    let mut catalogs = source.catalog::<()>(CatalogFormat::default()).await?;
+    let catalog = catalogs
+        .next()
+        .await?
+        .ok_or("the broadcast has no catalog")?;
+    let clock = catalog.clock.ok_or("the publisher's clock is not set")?;
+    let mut media = ts::Export::new(source).await?.with_max_age(latency);
+    let (mut output, mut viewer) = (std::io::stdout(), Viewer::default());
+    loop {
+        let slice = tokio::select! {
+            slice = media.next() => slice?,
+            _ = moq.closed() => None,
+            _ = ctrl_c() => None,
+        };
+        let Some(slice) = slice else { break };
+        for packet in slice.payload.chunks(188) {
+            if let Some(ticks) = picture(packet) {
+                viewer.see(clock.wall_clock(near(slice.timestamp, ticks)?)?);
+            }
+        }
+        let written = output.write_all(&slice.payload);
+        match written.and_then(|()| output.flush()) {
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => break, // the player has ended
+            written => written?,
         }
     }
-    session.close().await?;
-    Ok((frames, bytes))
+    eprintln!("{}", viewer.report());
+    // The relay may have gone first.
+    let _ = moq.close().await;
+    Ok(())
+}
+
+/// What a viewer has seen: how old each picture was when it left for the player.
+#[derive(Default)]
+struct Viewer {
+    delays_ms: Vec<f64>,
+    last: Option<Instant>,
+    stalls: u32,
+    stalled: Duration,
+}
+
+impl Viewer {
+    /// No picture for this long is a stall.
+    const STALL: Duration = Duration::from_millis(200);
+
+    fn see(&mut self, captured: SystemTime) {
+        let age = SystemTime::now()
+            .duration_since(captured)
+            .unwrap_or_default();
+        self.delays_ms.push(age.as_secs_f64() * 1e3);
+        let gap = self
+            .last
+            .replace(now())
+            .map_or(Duration::ZERO, |last| last.elapsed());
+        if gap > Self::STALL {
+            (self.stalls, self.stalled) = (self.stalls + 1, self.stalled + gap);
+        }
+    }
+
+    fn report(mut self) -> String {
+        self.delays_ms.sort_by(f64::total_cmp);
+        let pictures = self.delays_ms.len();
+        let rank = |share: f64| (share * pictures as f64).ceil() as usize;
+        let delay = |share| self.delays_ms.get(rank(share).saturating_sub(1)).copied();
+        let [p50, p95, most] = [0.5, 0.95, 1.0].map(|share| delay(share).unwrap_or(f64::NAN));
+        let (stalls, stalled) = (self.stalls, self.stalled.as_secs_f64());
+        format!(
+            "{pictures} pictures, delay p50 {p50:.1} ms, p95 {p95:.1} ms, max {most:.1} ms, \
+             {stalls} stalls of {stalled:.2} s"
+        )
+    }
+}
+
+/// The presentation time, in 90 kHz modulo 2^33, of the picture that begins in a packet of MPEG-TS.
+fn picture(packet: &[u8]) -> Option<i64> {
+    let (header, rest) = packet.split_at_checked(4)?;
+    let begins = header[0] == 0x47 && header[1] & 0x40 != 0;
+    let skip = if header[3] & 0x20 != 0 {
+        1 + usize::from(*rest.first()?)
+    } else {
+        0
+    };
+    let pes = rest.get(skip..)?;
+    let video = begins && pes.starts_with(&[0, 0, 1]) && (0xe0..0xf0).contains(pes.get(3)?);
+    let time = pes.get(9..14).filter(|_| video && pes[7] & 0x80 != 0)?;
+    let bits = |at: usize| i64::from(time[at]);
+    Some(
+        (bits(0) & 0xe) << 29
+            | bits(1) << 22
+            | (bits(2) & 0xfe) << 14
+            | bits(3) << 7
+            | bits(4) >> 1,
+    )
+}
+
+/// The time nearest to `at` that is `ticks` of 90 kHz modulo 2^33.
+fn near(at: moq_net::Timestamp, ticks: i64) -> Result<moq_net::Timestamp> {
+    let at = Duration::from(at).as_micros() as i64;
+    let wrap = 1_i64 << 33;
+    let difference = (ticks - at * 9 / 100 + wrap / 2).rem_euclid(wrap) - wrap / 2;
+    let micros = at.saturating_add(difference * 100 / 9).max(0);
+    Ok(moq_net::Timestamp::from_micros(micros as u64)?)
+}
+
+/// Connects to the first address of `relay` that answers.
+async fn connect(arguments: &Arguments, relay: &str) -> Result<Connection> {
+    let (host, _) = relay.rsplit_once(':').ok_or("the relay is HOST:PORT")?;
+    let config = client_config(arguments)?;
+    let mut error = format!("{relay} has no address").into();
+    for address in tokio::net::lookup_host(relay).await? {
+        let any = if address.is_ipv4() {
+            "0.0.0.0:0"
+        } else {
+            "[::]:0"
+        };
+        let client = Endpoint::client(any.parse()?)?;
+        let host = host.trim_matches(['[', ']']);
+        match client.connect_with(config.clone(), address, host)?.await {
+            Ok(connection) => return Ok(connection),
+            Err(refusal) => error = format!("{address}: {refusal}").into(),
+        }
+    }
+    Err(error)
 }
 
 /// A QUIC connection as a MoQ session sees it.
@@ -109,6 +259,25 @@ fn now() -> Instant {
     Instant::now()
 }
 
+/// With the settings of moq-tokio 0.19, but for the controller.
+fn transport(arguments: &Arguments) -> Result<Arc<TransportConfig>> {
+    let mut transport = TransportConfig::default();
+    let controller = arguments.option("controller", "keel".to_owned())?;
+    if controller == "default" {
+        transport.congestion_controller_factory(Arc::new(Bbr3Config::default()));
+    } else {
+        transport.congestion_controller_factory(evenkeel_noq::controller(&controller)?);
+    }
+    transport
+        .max_concurrent_uni_streams(VarInt::from_u32(10_000))
+        .max_concurrent_bidi_streams(VarInt::from_u32(10_000))
+        .receive_window(VarInt::from_u32(64 << 20))
+        .max_idle_timeout(Some(VarInt::from_u32(10_000).into()))
+        .keep_alive_interval(Some(Duration::from_secs(3)))
+        .mtu_discovery_config(None);
+    Ok(Arc::new(transport))
+}
+
 /// MoQ over QUIC without HTTP: the version is the ALPN.
 fn alpns() -> Vec<Vec<u8>> {
     let versions = Versions::default();
@@ -119,31 +288,52 @@ fn alpns() -> Vec<Vec<u8>> {
         .collect()
 }
 
-fn server_config(transport: TransportConfig) -> Result<(ServerConfig, CertificateDer<'static>)> {
-    let identity = generate_simple_self_signed(["localhost".to_owned()])?;
-    let certificate = identity.cert.der().clone();
-    let key = PrivatePkcs8KeyDer::from(identity.signing_key.serialize_der());
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+fn server_config(arguments: &Arguments, listen: SocketAddr) -> Result<ServerConfig> {
+    let certificate = arguments.option("certificate", PathBuf::from("relay.pem"))?;
+    let key = arguments.option("key", PathBuf::from("relay.key"))?;
+    if !certificate.exists() {
+        let names = [
+            "localhost".to_owned(),
+            "127.0.0.1".to_owned(),
+            listen.ip().to_string(),
+        ];
+        let identity = rcgen::generate_simple_self_signed(names)?;
+        let mut secret = std::fs::File::options();
+        secret.write(true).create(true).truncate(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut secret, 0o600);
+        secret
+            .open(&key)?
+            .write_all(identity.signing_key.serialize_pem().as_bytes())?;
+        std::fs::write(&certificate, identity.cert.pem())?;
+    }
+    let chain = CertificateDer::pem_file_iter(&certificate)
+        .and_then(Iterator::collect)
+        .map_err(|error| format!("{}: {error}", certificate.display()))?;
+    let key = PrivateKeyDer::from_pem_file(&key)
+        .map_err(|error| format!("{}: {error}", key.display()))?;
+    let mut tls = rustls::ServerConfig::builder_with_provider(ring::default_provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
-        .with_single_cert(vec![certificate.clone()], PrivateKeyDer::Pkcs8(key))?;
+        .with_single_cert(chain, key)?;
     tls.alpn_protocols = alpns();
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
-    config.transport_config(Arc::new(transport));
-    Ok((config, certificate))
+    config.transport_config(transport(arguments)?);
+    Ok(config)
 }
 
-fn client_config(certificate: CertificateDer<'static>) -> Result<ClientConfig> {
+fn client_config(arguments: &Arguments) -> Result<ClientConfig> {
+    let certificate = arguments.option("certificate", PathBuf::from("relay.pem"))?;
     let mut roots = RootCertStore::empty();
-    roots.add(certificate)?;
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+    let trusted = CertificateDer::from_pem_file(&certificate)
+        .map_err(|error| format!("{}: {error}; --certificate", certificate.display()))?;
+    roots.add(trusted)?;
+    let mut tls = rustls::ClientConfig::builder_with_provider(ring::default_provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_root_certificates(roots)
         .with_no_client_auth();
     tls.alpn_protocols = alpns();
-    Ok(ClientConfig::new(Arc::new(QuicClientConfig::try_from(
-        tls,
-    )?)))
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
+    config.transport_config(transport(arguments)?);
+    Ok(config)
 }
