@@ -164,8 +164,8 @@ class Records(evenkeel.Controller):
 
 def test_facts_come_in_order_with_their_units():
     Records.told = []
-    scenario = one("records", duration_s=10)
-    scenario["links"][0] = {**SCENARIO["links"][0], "queue_packets": 10, "stamps": ["aqt"]}
+    link = {**SCENARIO["links"][0], "queue_packets": 10, "stamps": ["aqt"]}
+    scenario = one("records", duration_s=10, links=[link])
     evenkeel.run(scenario, controllers={"records": Records})
     kinds = {kind for kind, _ in Records.told}
     assert kinds == {"ack", "round", "lost", "congestion", "path"}

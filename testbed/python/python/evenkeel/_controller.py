@@ -123,7 +123,7 @@ def _describe(name: str, controller: Type[Controller]) -> Dict[str, Any]:
     for unknown in (call for call in dir(controller) if call.startswith("on_")):
         if not hasattr(Controller, unknown):
             known = [call for call in dir(Controller) if call.startswith("on_")]
-            close = difflib.get_close_matches(unknown, known, 1, 0.5)
+            close = difflib.get_close_matches(unknown, known, 1, 0.8)
             meant = f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}"
             raise TypeError(f"controller {name!r}: nothing calls {unknown}: {meant}")
     own = {call for call in _CALLS if getattr(controller, call) is not getattr(Controller, call)}
