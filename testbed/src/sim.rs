@@ -8,8 +8,8 @@ use evenkeel_queue::{DeliveryTrace, Link, LinkError, TraceError};
 use rand_pcg::Pcg64;
 
 pub use evenkeel_sim::{
-    Datagram, HOP_LIMIT, NetworkCounters, Process, SimRuntime, SimSocket, Simulation, lock,
-    unencrypted,
+    Datagram, HOP_LIMIT, NetworkCounters, PacketLog, Process, SimRuntime, SimSocket, Simulation,
+    lock, unencrypted,
 };
 
 use crate::random::{Purpose, generator};

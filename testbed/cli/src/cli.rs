@@ -299,6 +299,7 @@ fn run_scenario(arguments: &RunArguments, controllers: &Controllers) -> Result<E
             .map(|link| (link.clone(), out.join(format!("{link}.pcap"))))
             .collect(),
         qlog: arguments.qlog.then(|| out.clone()),
+        ..sim::Options::default()
     };
     // All are checked before the first runs.
     side_by_side::check(&arguments.on)?;

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use evenkeel::controller::{Ack, Congestion, Controller, Round};
 use evenkeel::{EcnMode, PathSample};
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyAttributeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -111,7 +111,8 @@ impl PyController {
     /// Reads what the controller says.
     fn hear(&mut self, object: &Bound<'_, PyAny>) -> PyResult<()> {
         let py = object.py();
-        let window = object.getattr(intern!(py, "window"))?;
+        let window = object.getattr(intern!(py, "window"));
+        let window = window.map_err(|error| self.without_window(py, error))?;
         self.window = match amount(&window)? {
             Some(window) => window,
             None => return Err(self.wrong("window", &window)),
@@ -128,6 +129,20 @@ impl PyController {
         let threshold = optional(intern!(py, "slow_start_threshold"), "slow_start_threshold")?;
         (self.pacing_rate, self.slow_start_threshold) = (pacing_rate, threshold);
         Ok(())
+    }
+
+    /// What a controller without a window has probably forgotten.
+    fn without_window(&self, py: Python<'_>, error: PyErr) -> PyErr {
+        if !error.is_instance_of::<PyAttributeError>(py) {
+            return error;
+        }
+        let message = format!(
+            "{}: it has no window; call super().__init__(mtu) in its __init__, or set self.window",
+            self.class.name
+        );
+        let explained = PyAttributeError::new_err(message);
+        explained.set_cause(py, Some(error));
+        explained
     }
 
     fn wrong(&self, name: &str, value: &Bound<'_, PyAny>) -> PyErr {

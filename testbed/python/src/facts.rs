@@ -15,6 +15,33 @@ fn seconds(time: Option<Duration>) -> Option<f64> {
     time.as_ref().map(Duration::as_secs_f64)
 }
 
+/// Shows a fact as a call with all of its attributes.
+macro_rules! shown {
+    ($fact:ident: $($name:ident),+) => {
+        #[pymethods]
+        impl $fact {
+            fn __repr__(slf: &Bound<'_, Self>) -> PyResult<String> {
+                let attribute = |name: &str| {
+                    let value = slf.getattr(name)?.repr()?;
+                    PyResult::Ok(format!("{name}={value}"))
+                };
+                let all = [$(stringify!($name)),+].into_iter().map(attribute);
+                let all = all.collect::<PyResult<Vec<_>>>()?;
+                Ok(format!("{}({})", stringify!($fact), all.join(", ")))
+            }
+        }
+    };
+}
+
+shown!(Ack: now_s, sent_s, rtt_s, packets, bytes, bytes_after_recovery, marked, in_flight,
+    app_limited, delivery_rate);
+shown!(Round: now_s, rtt_min_s, small, rtt_end_s, bytes, lost, in_flight, unused, app_limited,
+    in_recovery);
+shown!(Loss: now_s, bytes);
+shown!(Congestion: now_s, cause, lost);
+shown!(PathSample: now_s, rtt_s, forward_queueing_s, backward_queueing_s, complete, grant,
+    window_change, congested, flows);
+
 /// The packets that one ACK frame newly acknowledged. Times are seconds of virtual time since the
 /// run began, sizes bytes of UDP payload.
 #[pyclass(frozen, get_all, module = "evenkeel")]

@@ -69,6 +69,16 @@ pub(crate) fn of(
         transfers.put("end_s", floats(end))?;
         transfers.put("bytes", all.map(|one| one.bytes as i64).collect())?;
         of_flow.set_item("transfers", transfers.0)?;
+        if let Some(log) = flow.packets {
+            let mut packets = Arrays::new(py);
+            packets.put("sent_s", log.sent_s)?;
+            packets.put("arrived_s", log.arrived_s)?;
+            let bytes = log.bytes.into_iter().map(|bytes| bytes as i32);
+            packets.put("bytes", bytes.collect())?;
+            packets.put("queueing_ms", log.queueing_ms)?;
+            packets.put("marked", log.marked)?;
+            of_flow.set_item("packets", packets.0)?;
+        }
         samples.set_item(flow.name, of_flow)?;
     }
     let all = PyDict::new(py);

@@ -43,22 +43,25 @@ impl Source {
 }
 
 /// Runs a scenario to its end; writes its results into `out`, if given, with the `command` that
-/// makes them again but for its seed. `progress` is told the seconds of virtual time that are over.
+/// makes them again but for its seed. `progress` is told the seconds of virtual time that are over;
+/// `records` says whether qlogs are written, and whether each packet is kept.
 #[pyfunction]
-#[pyo3(signature = (source, described, progress, out, qlog, command))]
+#[pyo3(signature = (source, described, progress, out, records, command))]
 pub(crate) fn run(
     py: Python<'_>,
     source: Source,
     described: HashMap<String, Described>,
     progress: Option<Py<PyAny>>,
     out: Option<PathBuf>,
-    qlog: bool,
+    records: (bool, bool),
     command: &str,
 ) -> PyResult<Py<PyDict>> {
     let known = Known::new(described)?;
     let scenario = source.load(&known)?;
+    let (qlog, packets) = records;
     let options = Options {
         qlog: out.clone().filter(|_| qlog),
+        packets,
         ..Options::default()
     };
     sim::check(&scenario, &options).map_err(refused)?;

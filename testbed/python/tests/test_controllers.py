@@ -164,8 +164,8 @@ class Records(evenkeel.Controller):
 
 def test_facts_come_in_order_with_their_units():
     Records.told = []
-    scenario = one("records", duration_s=10)
-    scenario["links"][0] = {**SCENARIO["links"][0], "queue_packets": 10, "stamps": ["aqt"]}
+    link = {**SCENARIO["links"][0], "queue_packets": 10, "stamps": ["aqt"]}
+    scenario = one("records", duration_s=10, links=[link])
     evenkeel.run(scenario, controllers={"records": Records})
     kinds = {kind for kind, _ in Records.told}
     assert kinds == {"ack", "round", "lost", "congestion", "path"}
@@ -273,3 +273,42 @@ def test_the_page_names_every_function_and_the_version():
     assert f"version = {{{evenkeel.__version__}}}" in text
     manifest = (ROOT / "Cargo.toml").read_text()
     assert f'version = "{evenkeel.__version__}"' in manifest
+
+
+@pytest.mark.parametrize(
+    ("hook", "meant"), [("on_loss", "did you mean on_lost?"), ("on_tick", "use one of on_ack")]
+)
+def test_a_method_that_nothing_calls_is_refused(hook, meant):
+    wrong = type("Wrong", (evenkeel.Controller,), {hook: lambda self, fact: None})
+    with pytest.raises(TypeError, match=f"nothing calls {hook}: ") as raised:
+        evenkeel.register("wrong", wrong)
+    assert meant in str(raised.value)
+
+
+def test_a_controller_without_a_window_is_told_what_it_lacks():
+    class Forgets(evenkeel.Controller):
+        def __init__(self, mtu):
+            self.mtu = mtu
+
+    with pytest.raises(AttributeError, match=r"forgets: it has no window; call super"):
+        evenkeel.run(one("forgets"), controllers={"forgets": Forgets})
+
+
+def test_facts_show_what_they_have():
+    Records.told = []
+    evenkeel.run(one("records", duration_s=2), controllers={"records": Records})
+    shown = {kind: repr(fact) for kind, fact in Records.told}
+    assert shown["ack"].startswith("Ack(now_s=")
+    assert "rtt_min_s=0.0" in shown["round"] and "app_limited=" in shown["round"]
+
+
+@pytest.mark.parametrize("value", [0, 1, 9e15, 1e12])
+@pytest.mark.parametrize("name", ["window", "pacing_rate"])
+def test_the_smallest_and_greatest_answers_are_lived_with(name, value):
+    class Extreme(evenkeel.Controller):
+        def on_round(self, round):
+            setattr(self, name, value)
+
+    scenario = one("extreme", duration_s=4)
+    result = evenkeel.run(scenario, controllers={"extreme": Extreme})
+    assert result.flows["only"]["error"] is None

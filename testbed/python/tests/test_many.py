@@ -1,4 +1,8 @@
 import json
+import os
+import signal
+import subprocess
+import sys
 
 import evenkeel
 import numpy as np
@@ -162,3 +166,78 @@ def test_a_fingerprint_follows_code_attributes_and_helpers():
         globals()["helper"] = helper_before
     One.factor = 3
     assert fingerprint([One]) != one
+
+
+@pytest.mark.parametrize("wrong", [{"seeds": 0}, {"seeds": -1}, {"seeds": []}, {"jobs": 0}])
+def test_no_seeds_and_no_processes_are_refused(wrong):
+    name, value = next(iter(wrong.items()))
+    with pytest.raises(ValueError, match=f"{name} (=|is)"):
+        evenkeel.sweep(SCENARIO, {"links.0.loss": [0]}, **wrong)
+    with pytest.raises(ValueError, match=f"{name} (=|is)"):
+        evenkeel.compare(SCENARIO, ["cubic"], **wrong)
+
+
+INTERRUPTED = """
+import os, sys, evenkeel
+scenario = {
+    "name": "long", "duration_s": 20_000, "sampling": {"interval_ms": 500}, "topology": "dumbbell",
+    "links": [{"name": "l", "rate_bps": 10e6, "delay_ms": 10}],
+    "flows": [{"name": "f", "app": "bulk", "controller": "mine"}],
+}
+
+class Mine(evenkeel.Controller):
+    def __init__(self, mtu):
+        super().__init__(mtu)
+        # The run is under way.
+        os.write(1, b"begun\\n")
+
+evenkeel.register("mine", Mine)
+try:
+    if sys.argv[1] == "run":
+        evenkeel.run(scenario)
+    elif sys.argv[1] == "sweep":
+        evenkeel.sweep(scenario, {"links.0.loss": [0, 0.001]}, jobs=2)
+    elif sys.argv[1] == "compare":
+        evenkeel.compare(scenario, ["mine", "cubic"], jobs=2)
+    else:
+        evenkeel.league({"mine": Mine}, against=[], jobs=2, out=sys.argv[2])
+except KeyboardInterrupt:
+    print("ended")
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+@pytest.mark.parametrize("whom", ["process", "terminal"])
+@pytest.mark.parametrize("what", ["run", "sweep", "compare", "league"])
+def test_an_interrupt_ends_all_processes_without_a_word(tmp_path, what, whom):
+    def own_group():
+        os.setsid()
+        # A shell's background jobs ignore it.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    words = [sys.executable, "-c", INTERRUPTED, what, str(tmp_path)]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=own_group
+    )
+    assert process.stdout.readline() == "begun\n"
+    if whom == "process":
+        process.send_signal(signal.SIGINT)
+    else:
+        os.killpg(process.pid, signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    assert out.splitlines()[-1] == "ended"
+    assert err == ""
+    # None of its group is left.
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
+
+
+def test_controllers_whose_results_would_be_one_directory_are_refused():
+    class Mine(Halves):
+        def __init__(self, mtu, packets=1):
+            super().__init__(mtu)
+
+    evenkeel.register("mine", Mine)
+    with pytest.raises(ValueError, match="mine-packets-2 and mine:packets=2 would be one"):
+        evenkeel.compare(SCENARIO, {"mine-packets-2": Mine}, against=["mine:packets=2"])

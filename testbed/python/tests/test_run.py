@@ -188,3 +188,67 @@ def test_runs_on_several_threads_do_not_disturb_each_other():
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
     assert together == alone
+
+
+def test_every_packet_is_kept_where_that_is_asked_for():
+    result = evenkeel.run(SCENARIO, packets=True)
+    packets = result.samples["first"]["packets"]
+    assert set(packets) == {"sent_s", "arrived_s", "bytes", "queueing_ms", "marked"}
+    arrived = ~np.isnan(packets["arrived_s"])
+    assert arrived.sum() > 1000
+    assert not packets["sent_s"].flags.owndata and not packets["bytes"].flags.owndata
+    took_ms = (packets["arrived_s"] - packets["sent_s"])[arrived] * 1e3
+    sends_ms = packets["bytes"][arrived] * 8 / 5e6 * 1e3
+    expected_ms = packets["queueing_ms"][arrived] + sends_ms + 10
+    np.testing.assert_allclose(took_ms, expected_ms, atol=1e-3)
+    assert np.isnan(packets["queueing_ms"][~arrived]).all()
+    # The figures are those of a run that keeps none.
+    without = evenkeel.run(SCENARIO)
+    assert without.json == result.json
+    with pytest.raises(ValueError, match="run it with packets=True"):
+        without.table("packets")
+    table = result.table("packets")
+    assert len(table["flow"]) == len(packets["bytes"]) + len(
+        result.samples["second"]["packets"]["bytes"]
+    )
+
+
+def test_a_scenario_is_built_table_by_table():
+    built = evenkeel.Scenario(
+        "short", duration_s=6, warmup_s=1, topology="dumbbell", sampling={"interval_ms": 50}
+    )
+    built.link("bottleneck", rate_bps=5e6, delay_ms=10, queue_packets=40)
+    built.flow("first", app="bulk", controller="cubic")
+    built.flow("second", app="bulk", controller="vegas", start_s=1)
+    assert built == SCENARIO
+    assert evenkeel.run(built, packets=False).json == evenkeel.run(SCENARIO).json
+    copy = pickle.loads(pickle.dumps(built))
+    copy.cross("udp", kind="cbr", rate_bps=1e5)
+    assert isinstance(copy, evenkeel.Scenario) and "cross" not in built
+    graph = evenkeel.Scenario("graph", duration_s=1)
+    graph.link("l", from_="a", to="b")
+    assert graph["links"] == [{"name": "l", "from": "a", "to": "b"}]
+    with pytest.raises(evenkeel.ScenarioError, match='unknown key "dealy_ms"'):
+        built.link("other", dealy_ms=1)
+        evenkeel.run(built)
+
+
+def test_a_path_may_have_any_name(tmp_path):
+    place = tmp_path / "a=1.toml"
+    place.write_text(TEXT)
+    assert evenkeel.run(str(place)).json == evenkeel.run(TEXT).json
+
+
+@pytest.mark.parametrize("seed", [1.5, "two", float("nan"), [1]])
+def test_a_seed_is_a_whole_number(seed):
+    with pytest.raises(TypeError, match="write a whole number"):
+        evenkeel.run(TEXT, seed)
+
+
+def test_a_result_has_the_versions_of_what_made_it():
+    result = evenkeel.run(TEXT)
+    assert result.versions == evenkeel.versions()
+    assert result.versions["evenkeel"] == evenkeel.__version__
+    assert result.versions["numpy"] == np.__version__
+    assert len(result.versions["evenkeel sha256"]) == 64
+    assert pickle.loads(pickle.dumps(result)).versions == result.versions

@@ -7,6 +7,7 @@ use bytes::BytesMut;
 use evenkeel_queue::{CarriedHeader, Carrier, FlowKey};
 use evenkeel_wire::{Ecn, PROTOCOL_UDP, PathHeaderMut, Skipped};
 
+use crate::log::Logged;
 use crate::place::{IpVersion, NodeIndex};
 
 /// A UDP datagram on its way. Every link moves it several times, hence the box.
@@ -26,6 +27,8 @@ pub(crate) struct Parts {
     /// Time to live on its next link, or on arrival.
     pub(crate) ttl: u8,
     pub(crate) contents: BytesMut,
+    /// If its socket keeps a log.
+    pub(crate) logged: Option<Box<Logged>>,
 }
 
 impl Datagram {

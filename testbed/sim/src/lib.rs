@@ -6,6 +6,7 @@
 mod cipher;
 mod datagram;
 mod executor;
+mod log;
 mod network;
 mod pcap;
 mod place;
@@ -24,6 +25,7 @@ use evenkeel_queue::Link;
 pub use cipher::unencrypted;
 pub use datagram::Datagram;
 pub use executor::{SimRuntime, lock};
+pub use log::PacketLog;
 pub use network::{HOP_LIMIT, NetworkCounters};
 pub use place::{IpVersion, LinkIndex, NodeIndex};
 pub use process::Process;

@@ -217,6 +217,9 @@ impl Network {
     fn leave(&mut self, now: Instant, index: usize, packet: Packet<Datagram>) {
         let Packet { meta, mut payload } = packet;
         payload.0.ecn = meta.ecn;
+        if let Some(logged) = &mut payload.0.logged {
+            logged.waited(meta.queued);
+        }
         if self.links[index].capture.is_some() {
             let [source, destination] = [payload.0.source, payload.0.destination];
             let addresses = (self.captured(source), self.captured(destination));
@@ -264,6 +267,9 @@ impl Network {
         inbox.delays.count += 1;
         inbox.delays.sum += delay;
         inbox.delays.max = inbox.delays.max.max(delay);
+        if let Some(logged) = &datagram.0.logged {
+            logged.arrived(self.core.elapsed(), datagram.0.ecn);
+        }
         if inbox.counts_only {
             return;
         }

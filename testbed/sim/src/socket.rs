@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ use quinn::{AsyncUdpSocket, UdpPoller};
 
 use crate::datagram::{Datagram, Parts, version};
 use crate::executor::{Core, lock};
+use crate::log::{Logged, PacketLog};
 use crate::network::{HOP_LIMIT, Inbox, Network};
 use crate::place::{IpVersion, NodeIndex};
 
@@ -28,6 +29,7 @@ pub struct SimSocket {
     node: NodeIndex,
     address: SocketAddr,
     inbox: Arc<Mutex<Inbox>>,
+    log: OnceLock<Arc<Mutex<PacketLog>>>,
 }
 
 impl SimSocket {
@@ -47,6 +49,7 @@ impl SimSocket {
             node,
             address,
             inbox,
+            log: OnceLock::new(),
         })
     }
 
@@ -83,6 +86,12 @@ impl SimSocket {
         lock(&self.inbox).is_quic_server = true;
     }
 
+    /// Writes what becomes of all that this socket sends to a log, which several may share; the first
+    /// that it is given stands.
+    pub fn keep_log(&self, log: Arc<Mutex<PacketLog>>) {
+        self.log.get_or_init(|| log);
+    }
+
     /// Sends one datagram to an address of the same version of IP.
     pub fn send_to(&self, destination: SocketAddr, contents: BytesMut) {
         let mut network = lock(&self.network);
@@ -107,7 +116,7 @@ impl SimSocket {
         contents: BytesMut,
     ) {
         let now = self.core.now();
-        let datagram = Datagram(Box::new(Parts {
+        let mut datagram = Datagram(Box::new(Parts {
             source: self.address,
             destination,
             to,
@@ -115,7 +124,12 @@ impl SimSocket {
             ecn,
             ttl: HOP_LIMIT,
             contents,
+            logged: None,
         }));
+        if let Some(log) = self.log.get() {
+            let logged = Logged::sent(log, self.core.elapsed(), datagram.ip_bytes());
+            datagram.0.logged = Some(Box::new(logged));
+        }
         network.send(now, self.node, datagram);
     }
 }

@@ -11,6 +11,7 @@ use evenkeel_queue::{HeaderCounts, WireCounters};
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::scenario::{App, FlowSpec, LinkSpec, Scenario};
+use crate::sim::PacketLog;
 
 /// All that a backend reports of a run. Times count from the run's beginning.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -62,6 +63,8 @@ pub struct FlowObservation {
     pub one_way: Vec<Option<DelaySample>>,
     /// Round-trip times that the sender measured; those before the warm-up's end are ignored.
     pub rtt: Vec<RttSample>,
+    /// What became of each packet that its sender sent; `None` unless that was asked for.
+    pub packets: Option<PacketLog>,
     /// What became of its path headers, and what they told; `None` if none were agreed on.
     pub path: Option<PathObservation>,
     /// Packets that the sender sent after the warm-up.

@@ -11,6 +11,9 @@ const MAX_WIDTH: usize = 100;
 /// Blanks between columns.
 const GAP: usize = 2;
 
+/// Characters that a word keeps, however wide the figures are.
+const LEAST_WORDS: usize = 12;
+
 /// A unit, and how figures are written in it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Unit {
@@ -121,19 +124,48 @@ impl Table {
     }
 
     /// Aligned plain text: columns as wide as they need to be. Those that do not fit into
-    /// [`MAX_WIDTH`] follow below, with the words of each row again.
+    /// [`MAX_WIDTH`] follow below, with the words of each row again. Words that leave no room for a
+    /// figure are shortened.
     pub(super) fn text(&self) -> String {
+        self.with_short_words().aligned()
+    }
+
+    /// The table with words that leave room for the widest column of figures.
+    fn with_short_words(&self) -> Self {
+        let mut short = self.clone();
+        let figures = (self.left..self.columns.len()).map(|column| self.width(column));
+        let room = MAX_WIDTH.saturating_sub(figures.max().unwrap_or(0));
+        let mut widths: Vec<usize> = (0..self.left).map(|column| self.width(column)).collect();
+        while widths.iter().map(|width| width + GAP).sum::<usize>() > room
+            && let Some(widest) = widths.iter_mut().max()
+            && *widest > LEAST_WORDS
+        {
+            *widest -= 1;
+        }
+        for row in &mut short.rows {
+            for (cell, width) in row.iter_mut().zip(&widths) {
+                *cell = shortened(cell, *width);
+            }
+        }
+        short
+    }
+
+    /// Characters of the widest cell of a column.
+    fn width(&self, column: usize) -> usize {
+        let (name, unit) = self.columns[column];
+        let cells = self.rows.iter().map(|row| row[column].as_str());
+        let widths = cells.chain([name, unit]).map(|cell| cell.chars().count());
+        widths.max().unwrap_or(0)
+    }
+
+    fn aligned(&self) -> String {
         let (names, units): (Vec<String>, Vec<String>) = self
             .columns
             .iter()
             .map(|(name, unit)| (name.to_string(), unit.to_string()))
             .unzip();
-        let width = |column: usize| {
-            let cells = self.rows.iter().chain([&names, &units]);
-            let widths = cells.map(|row| row[column].chars().count());
-            widths.max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let columns = 0..self.columns.len();
+        let widths: Vec<usize> = columns.map(|column| self.width(column)).collect();
         let words: usize = widths[..self.left].iter().map(|width| width + GAP).sum();
         let mut parts: Vec<Vec<usize>> = Vec::new();
         let mut right = usize::MAX;
@@ -181,9 +213,41 @@ impl Table {
     }
 }
 
+/// A word in at most `width` characters: numbers at ends of names tell flows apart.
+fn shortened(word: &str, width: usize) -> String {
+    let all = word.chars().count();
+    if all <= width {
+        return word.to_owned();
+    }
+    let tail = width / 3;
+    let head = word.chars().take(width - tail - 1);
+    head.chain(['…'])
+        .chain(word.chars().skip(all - tail))
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_words_leave_room_for_figures_and_keep_their_ends() {
+        let names = ["flow", "controller", "one", "two"].map(|name| (name, ""));
+        let row = |end: &str| {
+            let flow = format!("{}{end}", "f".repeat(64 - end.len()));
+            vec![flow, "reno:x=1".repeat(9), "1.0".into(), "2".repeat(20)]
+        };
+        let text = Table::new(2, &names, vec![row("-1"), row("-2")]).text();
+        let widths = text.lines().map(|line| line.chars().count());
+        assert!(widths.max() <= Some(MAX_WIDTH), "{text}");
+        for end in ["f-1  ", "f-2  "] {
+            assert!(text.contains(end), "{text}");
+        }
+        // Words that fit stay as they are.
+        let words = vec!["f".repeat(64), "reno".into(), "1.0".into(), "2".into()];
+        let text = Table::new(2, &names, vec![words.clone()]).text();
+        assert!(text.contains(&words[0]), "{text}");
+    }
 
     #[test]
     fn columns_that_do_not_fit_follow_below_with_the_words_again() {

@@ -1,10 +1,12 @@
 //! `league`, as a user meets it.
 
 use std::fs;
+use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::support::text;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 /// Two short cases, so that a test is one too.
@@ -190,6 +192,32 @@ fn recorded_networks_are_played_from_a_folder_of_traces() {
 }
 
 #[test]
+fn an_interrupt_before_the_first_run_tells_how_to_go_on() {
+    let directory = tempfile::tempdir().unwrap();
+    let traces = directory.path().join("recorded");
+    fs::create_dir(&traces).unwrap();
+    fs::write(traces.join("good"), "10\n").unwrap();
+    // More lines than a pipe holds: the program waits until somebody has read them.
+    for number in 0..1000 {
+        let name = format!("{number:0>200}");
+        fs::write(traces.join(name), "no trace\n").unwrap();
+    }
+    let arguments = ["league", "--traces", "recorded", "--out", "out"];
+    let mut command = crate::support::testbed(&arguments);
+    let mut child = crate::support::spawn(command.current_dir(directory.path()));
+    let mut first = [0];
+    let stderr = child.stderr.as_mut().expect("it is piped");
+    stderr.read_exact(&mut first).expect("a line comes");
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).expect("it runs");
+    let output = child.wait_with_output().expect("it ends");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    let last = "interrupted: 0 runs are kept; the same command goes on";
+    assert!(told.contains(last), "{told}");
+}
+
+#[test]
 fn a_part_that_is_switched_off_and_a_constant_times_one_are_compared_with_the_whole() {
     let directory = tempfile::tempdir().unwrap();
     let place = directory.path();
@@ -321,6 +349,14 @@ fn what_cannot_be_played_is_refused_with_one_line() {
     );
     refused(
         &["--controllers", "tahoe", "--cases", "start"],
-        "case start/100-kB: ",
+        "--controllers: unknown controller \"tahoe\"",
+    );
+    refused(
+        &["--vary", "beta=x1000", "--cases", "start"],
+        "--vary beta=x1000: ",
+    );
+    refused(
+        &["--without", "holt", "--cases", "start"],
+        "--without holt: ",
     );
 }

@@ -24,7 +24,8 @@ pub struct Variant {
 /// from `controllers`.
 ///
 /// # Errors
-/// In one line, if a controller has no such part or constant, or a factor is none.
+/// In one line that names the option, if a controller has no such part or constant, or a factor is
+/// none or out of range.
 pub(crate) fn variants(
     bases: &[String],
     without: &[String],
@@ -34,17 +35,22 @@ pub(crate) fn variants(
     let mut variants = Vec::new();
     for base in bases {
         for name in without {
-            for part in chosen(base, SWITCHES[0], name, controllers)? {
+            let wrong = |error: String| format!("--without {name}: {error}");
+            for part in chosen(base, SWITCHES[0], name, controllers).map_err(wrong)? {
                 let label = format!("without {part}");
                 variants.push(Variant::new(base, SWITCHES[0], part, "true", label));
             }
         }
         for text in vary {
-            let (name, factors) = factors(text)?;
-            for constant in chosen(base, SWITCHES[1], name, controllers)? {
+            let wrong = |error: String| format!("--vary {text}: {error}");
+            let (name, factors) = factors(text).map_err(wrong)?;
+            for constant in chosen(base, SWITCHES[1], name, controllers).map_err(wrong)? {
                 for factor in &factors {
                     let label = format!("{constant} x{factor}");
-                    variants.push(Variant::new(base, SWITCHES[1], constant, factor, label));
+                    let variant = Variant::new(base, SWITCHES[1], constant, factor, label);
+                    let made = controllers.factory(&variant.controller);
+                    made.map_err(|error| wrong(error.to_string()))?;
+                    variants.push(variant);
                 }
             }
         }
@@ -113,7 +119,7 @@ fn chosen(
 
 /// The name and the factors of `beta=x0.8,x1.25`.
 fn factors(text: &str) -> Result<(&str, Vec<&str>), String> {
-    let wrong = || format!("--vary {text:?} is not like beta=x0.8,x1.25");
+    let wrong = || "write it like beta=x0.8,x1.25".to_owned();
     let (name, factors) = text.split_once('=').ok_or_else(wrong)?;
     let factors = factors.split(',').map(|factor| {
         let factor = factor.strip_prefix('x')?;
@@ -177,10 +183,14 @@ mod tests {
             "keel",
             &["holt"],
             &[],
-            "keel has no switch \"holt\": use all, or one of slow_start, ",
+            "--without holt: keel has no switch \"holt\": use all, or one of slow_start, ",
         );
         refused("vegas", &[ALL], &[], "vegas has no switches");
-        refused("keel", &[], &["beta=0.8"], "is not like beta=x0.8");
-        refused("keel", &[], &["beta"], "is not like beta=x0.8");
+        for wrong in ["beta=0.8", "beta"] {
+            let line = format!("--vary {wrong}: write it like beta=x0.8,x1.25");
+            refused("keel", &[], &[wrong], &line);
+        }
+        let line = "--vary beta=x1,x1000: keel: scale.beta=1000";
+        refused("keel", &[], &["beta=x1,x1000"], line);
     }
 }

@@ -1,6 +1,7 @@
 """Real QUIC in virtual time: describe a network, write a congestion controller, have it scored.
 
-A scenario is a dict, a TOML text or a file (docs/scenarios.md lists the keys)::
+A scenario is a dict, a TOML text, a file, or built by ``evenkeel.Scenario`` (docs/scenarios.md lists
+the keys)::
 
     import evenkeel
 
@@ -45,9 +46,9 @@ from ._native import (
     ScenarioError,
     __version__,
 )
-from ._result import Result
+from ._result import Result, versions
 from ._run import run
-from ._scenario import to_toml
+from ._scenario import Scenario, to_toml
 from ._sweep import Point, Sweep, sweep
 
 __all__ = [
@@ -61,6 +62,7 @@ __all__ = [
     "Point",
     "Result",
     "Round",
+    "Scenario",
     "ScenarioError",
     "Sweep",
     "__version__",
@@ -71,4 +73,5 @@ __all__ = [
     "run",
     "sweep",
     "to_toml",
+    "versions",
 ]

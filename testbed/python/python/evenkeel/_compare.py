@@ -22,7 +22,7 @@ from ._controller import Controller, described
 from ._processes import in_processes
 from ._result import Frame, _columns, _flat
 from ._run import run_source
-from ._scenario import Scenario, seeds_of, source
+from ._scenario import AnyScenario, seeds_of, source
 
 
 class Comparison(Frame):
@@ -39,7 +39,7 @@ class Comparison(Frame):
 
 
 def compare(
-    scenario: Scenario,
+    scenario: AnyScenario,
     controllers: Union[Sequence[str], Mapping[str, Type[Controller]]],
     *,
     against: Sequence[str] = (),
@@ -63,7 +63,11 @@ def compare(
     _, seed = _native.check(first, known)
     groups = _native.compared_flows(first, known, list(flows))
     tasks = []
+    places: Dict[str, str] = {}
     for name in names:
+        other = places.setdefault(_file_name(name), name)
+        if other != name:
+            raise ValueError(f"{other} and {name} would be one directory; rename one")
         sets = {**(set or {}), **{f"flows.{number}.controller": name for number, _ in groups}}
         _native.check(source(scenario, sets), known)
         for one in seeds_of(seeds, seed):

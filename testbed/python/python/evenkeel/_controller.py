@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import inspect
 from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
 
@@ -119,6 +120,12 @@ def _describe(name: str, controller: Type[Controller]) -> Dict[str, Any]:
         raise TypeError(
             f"controller {name!r}: {controller!r} is no class that inherits from Controller"
         )
+    for unknown in (call for call in dir(controller) if call.startswith("on_")):
+        if not hasattr(Controller, unknown):
+            known = [call for call in dir(Controller) if call.startswith("on_")]
+            close = difflib.get_close_matches(unknown, known, 1, 0.8)
+            meant = f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}"
+            raise TypeError(f"controller {name!r}: nothing calls {unknown}: {meant}")
     own = {call for call in _CALLS if getattr(controller, call) is not getattr(Controller, call)}
     lines = (controller.__doc__ or "").strip().splitlines() if "__doc__" in vars(controller) else []
     return {

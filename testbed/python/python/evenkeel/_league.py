@@ -10,7 +10,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, Union
 
 from . import _native
 from ._controller import Controller, described
-from ._processes import in_processes
+from ._processes import in_processes, positive
 from ._result import Frame
 
 #: Who plays beside one's own.
@@ -79,6 +79,7 @@ def league(
     names = list(dict.fromkeys([*controllers, *against]))
     known = described(classes)
     print_of = fingerprint([one["class"] for one in known.values()])
+    positive("seeds", seeds)
     patterns = [cases] if isinstance(cases, str) else list(cases)
     program = (_native.__file__, print_of)
     played = _native.League(

@@ -154,7 +154,7 @@ def run(
     described: _Described,
     progress: Optional[Callable[[float], None]],
     out: Optional[_Path],
-    qlog: bool,
+    records: Tuple[bool, bool],
     command: str,
 ) -> Dict[str, Any]: ...
 def check(source: _Source, described: _Described) -> Tuple[str, int]: ...

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
+
+from ._scenario import whole
 
 #: In a worker: what to call with each item, and the state that all share.
 _work: Optional[Tuple[Callable[[Any, Any], Any], Any]] = None
@@ -52,7 +55,7 @@ def in_processes(
     """Calls ``work(state, item)`` for each item, in ``jobs`` processes (as many as there are cores
     without it; in this one if that is 1); yields the number and the outcome of each as it ends. The
     first exception ends it all."""
-    jobs = min(len(items), jobs or _cores())
+    jobs = min(len(items), _cores() if jobs is None else positive("jobs", jobs))
     with Bar(what, len(items), "run") as bar:
         if jobs <= 1:
             for number, item in enumerate(items):
@@ -62,17 +65,24 @@ def in_processes(
         # A fork has the classes of a notebook; elsewhere they are pickled by name.
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
-        with warnings.catch_warnings():
-            # Nothing of this package holds a lock across the fork.
-            warnings.filterwarnings(
-                "ignore", "This process .* is multi-threaded", DeprecationWarning
-            )
-            pool = ProcessPoolExecutor(jobs, context, _begin, (work, state))
-            futures = {pool.submit(_call, item): number for number, item in enumerate(items)}
+        pool = ProcessPoolExecutor(jobs, context, _begin, (work, state))
         try:
+            with warnings.catch_warnings():
+                # Nothing of this package holds a lock across the fork.
+                warnings.filterwarnings(
+                    "ignore", "This process .* is multi-threaded", DeprecationWarning
+                )
+                futures = {pool.submit(_call, item): number for number, item in enumerate(items)}
             for future in as_completed(futures):
                 yield futures[future], future.result()
                 bar.add()
+        except BaseException:
+            # By Ctrl-C, an exception, or because nobody wants the rest: what runs is of no use.
+            workers = list((getattr(pool, "_processes", None) or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in workers:
+                worker.terminate()
+            raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
 
@@ -83,7 +93,17 @@ def _cores() -> int:
     return os.cpu_count() or 1
 
 
+def positive(name: str, value: Any) -> int:
+    """The value as a whole number of 1 or more."""
+    number = whole(name, value)
+    if number < 1:
+        raise ValueError(f"{name} is {number}; use 1 or more")
+    return number
+
+
 def _begin(work: Callable[[Any, Any], Any], state: Any) -> None:
+    # A terminal sends Ctrl-C to all; the process that began it ends the others.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     global _work
     _work = (work, state)
 

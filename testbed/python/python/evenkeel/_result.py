@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
+import pathlib
+import platform
+from importlib import metadata
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
+
+from . import _native
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -13,7 +21,42 @@ if TYPE_CHECKING:
     import polars
 
 #: The tables that a result has.
-TABLES = ("flows", "links", "series", "link_series", "acks", "headers", "transfers")
+TABLES = (
+    "flows",
+    "links",
+    "series",
+    "link_series",
+    "acks",
+    "headers",
+    "transfers",
+    "packets",
+)
+
+
+#: Packages whose versions a figure may depend on.
+_PACKAGES = ("numpy", "matplotlib", "pandas", "polars", "gymnasium")
+
+
+@functools.lru_cache(maxsize=None)
+def _versions() -> Tuple[Tuple[str, str], ...]:
+    native = pathlib.Path(_native.__file__).read_bytes()
+    found = {
+        "evenkeel": _native.__version__,
+        "evenkeel sha256": hashlib.sha256(native).hexdigest(),
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+    }
+    for name in _PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return tuple(found.items())
+
+
+def versions() -> Dict[str, str]:
+    """Returns what a figure depends on, to be kept beside it: the versions of this package, Python
+    and the packages that draw, the system, and SHA-256 of this package's compiled part, which tells
+    two builds of one version apart."""
+    return dict(_versions())
 
 
 class Frame:
@@ -51,10 +94,14 @@ class Result:
       each interval, NaN where there is none: ``rate_bps``, ``rtt_ms``, ``window_bytes``,
       ``queue_packets``, ... as in series.json.
     - ``samples[FLOW]["acks"]``: ``at_s`` and ``rtt_ms`` of every ACK that measured a round trip;
-      ``["headers"]``: what every path header reported; ``["transfers"]``: every transfer.
+      ``["headers"]``: what every path header reported; ``["transfers"]``: every transfer;
+      ``["packets"]`` of a run with ``packets=True``: ``sent_s``, ``arrived_s``, ``bytes`` (of the IP
+      packet), ``queueing_ms`` and ``marked`` of every packet that the sender sent, NaN if it has
+      not arrived.
     - ``to_pandas(TABLE)`` and ``to_polars(TABLE)``: one of the tables ``flows``, ``links``,
-      ``series``, ``link_series``, ``acks``, ``headers``, ``transfers``.
+      ``series``, ``link_series``, ``acks``, ``headers``, ``transfers``, ``packets``.
     - ``plot()``: rates, round trips, windows and queues over time.
+    - ``versions``: what ``evenkeel.versions()`` was when it was made.
     """
 
     def __init__(self, made: Mapping[str, Any]) -> None:
@@ -64,6 +111,7 @@ class Result:
         self.series: Dict[str, Dict[str, np.ndarray]] = made["flows"]
         self.link_series: Dict[str, Dict[str, np.ndarray]] = made["links"]
         self.samples: Dict[str, Dict[str, Dict[str, np.ndarray]]] = made["samples"]
+        self.versions: Dict[str, str] = versions()
 
     @property
     def flows(self) -> Dict[str, Dict[str, Any]]:
@@ -86,7 +134,8 @@ class Result:
     def table(self, name: str) -> Dict[str, Any]:
         """Returns a table as columns: ``flows`` and ``links`` have a row for each, with
         ``rtt_ms.p50`` for a figure in a figure; ``series`` and ``link_series`` a row for each
-        interval of each; ``acks``, ``headers`` and ``transfers`` a row for each of each flow."""
+        interval of each; ``acks``, ``headers``, ``transfers`` and ``packets`` a row for each of each
+        flow."""
         if name in ("flows", "links"):
             return _columns([_flat(one) for one in self.summary[name]])
         if name == "series":
@@ -97,6 +146,8 @@ class Result:
             return _stacked(
                 "link", {of: {"time_s": self.time_s, **one} for of, one in self.link_series.items()}
             )
+        if name == "packets" and not all(name in one for one in self.samples.values()):
+            raise ValueError("the run kept no packets; run it with packets=True")
         if name in TABLES:
             return _stacked("flow", {of: one[name] for of, one in self.samples.items()})
         raise ValueError(f"no table {name!r}; use one of {', '.join(TABLES)}")

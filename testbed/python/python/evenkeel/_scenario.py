@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
@@ -10,7 +11,38 @@ from . import _native
 from ._native import ScenarioError
 
 #: A dict with the keys of docs/scenarios.md, a TOML text, or the path of a file.
-Scenario = Union[Mapping[str, Any], str, "os.PathLike[str]"]
+AnyScenario = Union[Mapping[str, Any], str, "os.PathLike[str]"]
+
+
+class Scenario(Dict[str, Any]):
+    """A scenario, built table by table. It is a dict with the keys of docs/scenarios.md, and errors
+    are those of a file.
+
+    >>> scenario = Scenario("first", duration_s=30, topology="dumbbell")
+    >>> scenario.link("bottleneck", rate_bps=10e6, delay_ms=20, queue_packets=80)
+    >>> scenario.flow("mine", app="bulk", controller="keel")
+    >>> scenario.flow("other", app="bulk", controller="cubic", start_s=5)
+    """
+
+    def __init__(self, name: str, **keys: Any) -> None:
+        super().__init__(name=name, **keys)
+
+    def link(self, name: str, **keys: Any) -> None:
+        """Adds a ``[[links]]`` table: ``rate_bps``, ``delay_ms``, ``queue_packets``, ``loss``, ..."""
+        self._add("links", name, keys)
+
+    def flow(self, name: str, **keys: Any) -> None:
+        """Adds a ``[[flows]]`` table: ``app``, ``controller``, ``count``, ``start_s``, ..."""
+        self._add("flows", name, keys)
+
+    def cross(self, name: str, **keys: Any) -> None:
+        """Adds a ``[[cross]]`` table, UDP traffic beside flows: ``kind``, ``rate_bps``, ..."""
+        self._add("cross", name, keys)
+
+    def _add(self, table: str, name: str, keys: Mapping[str, Any]) -> None:
+        # `from` is a word of Python; `from_` stands for it.
+        plain = {key[:-1] if key == "from_" else key: value for key, value in keys.items()}
+        self[table] = [*self.get(table, []), {"name": name, **plain}]
 
 
 def to_toml(scenario: Mapping[str, Any]) -> str:
@@ -29,7 +61,7 @@ def to_toml(scenario: Mapping[str, Any]) -> str:
 
 
 def source(
-    scenario: Scenario,
+    scenario: AnyScenario,
     set: Optional[Mapping[str, Any]] = None,
     seed: Optional[int] = None,
 ) -> Dict[str, Any]:
@@ -39,11 +71,11 @@ def source(
         for key, value in (set or {}).items()
     ]
     if seed is not None:
-        overrides.append(f"seed={int(seed)}")
+        overrides.append(f"seed={whole('seed', seed)}")
     made = {"path": None, "text": "", "name": "scenario", "overrides": overrides}
     if isinstance(scenario, Mapping):
         made["text"] = to_toml(scenario)
-    elif isinstance(scenario, str) and ("\n" in scenario or "=" in scenario):
+    elif isinstance(scenario, str) and not scenario.endswith(".toml") and "=" in scenario:
         made["text"] = scenario
     elif isinstance(scenario, (str, os.PathLike)):
         made["path"] = os.fspath(scenario)
@@ -71,11 +103,21 @@ def command(source: Mapping[str, Any]) -> str:
 
 def seeds_of(seeds: Union[int, Iterable[int]], first: int) -> List[int]:
     """This number of seeds from ``first`` on, or those given."""
-    return (
-        list(range(first, first + seeds))
-        if isinstance(seeds, int)
-        else [int(seed) for seed in seeds]
-    )
+    if isinstance(seeds, Iterable):
+        chosen = [whole("seed", seed) for seed in seeds]
+    else:
+        chosen = list(range(first, first + whole("seeds", seeds)))
+    if not chosen:
+        raise ValueError(f"seeds = {seeds!r} is no seed; give 1 or more, or a list")
+    return chosen
+
+
+def whole(name: str, value: Any) -> int:
+    """The value as a whole number."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} is {value!r}; write a whole number") from None
 
 
 def _quoted(word: str) -> str:

@@ -22,7 +22,7 @@ from ._controller import Controller, described
 from ._processes import in_processes
 from ._result import Result, _columns, _flat
 from ._run import run_source
-from ._scenario import Scenario, seeds_of, source
+from ._scenario import AnyScenario, seeds_of, source
 
 if TYPE_CHECKING:
     import pandas
@@ -76,7 +76,7 @@ class Sweep(Sequence[Point]):
 
 
 def sweep(
-    scenario: Scenario,
+    scenario: AnyScenario,
     over: Mapping[str, Iterable[Any]],
     *,
     seeds: Union[int, Iterable[int]] = 1,

@@ -27,7 +27,7 @@ import numpy as np
 from . import _native
 from ._controller import Controller
 from ._run import run
-from ._scenario import Scenario, source
+from ._scenario import AnyScenario, source
 
 #: What an observation has, in order.
 OBSERVATION = (
@@ -70,7 +70,7 @@ class FlowEnv(gymnasium.Env):
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenario: AnyScenario,
         flow: Optional[str] = None,
         *,
         action: str = "factor",
@@ -179,7 +179,7 @@ class _Channel:
 
     def __init__(
         self,
-        scenario: Scenario,
+        scenario: AnyScenario,
         seed: int,
         set: Mapping[str, Any],
         action: str,

@@ -120,6 +120,7 @@ impl KernelError {
             Self::Build(_)
                 | Self::Unsupported(_)
                 | Self::NoRebind(_)
+                | Self::NoMemory(_)
                 | Self::BeyondNetem(..)
                 | Self::NetemInContainers(_)
                 | Self::Controller(..)

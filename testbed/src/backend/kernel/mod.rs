@@ -210,3 +210,28 @@ fn wait_until(
         pause(left.min(look()));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_virtual_time_alone_has_is_a_mistake_of_the_command() {
+        let text = "name = \"a\"\nduration_s = 5\ntopology = \"dumbbell\"\n\
+            [[links]]\nname = \"l\"\n\
+            [[flows]]\nname = \"f\"\napp = \"bulk\"\ncontroller = \"reno\"\n";
+        for (set, key) in [
+            ("flows.0.rebinds_s=[3]", "rebinds_s"),
+            ("flows.0.remembered={rate_bps=2e6, rtt_ms=20}", "remembered"),
+        ] {
+            let scenario = Scenario::parse(text, "a.toml", &[set.into()]).unwrap();
+            let error = check(&scenario).unwrap_err();
+            assert!(error.is_usage(), "{error}");
+            let line = error.to_string();
+            assert!(
+                line.contains(key) && line.contains("use --on sim"),
+                "{line}"
+            );
+        }
+    }
+}

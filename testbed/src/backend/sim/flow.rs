@@ -46,6 +46,12 @@ impl Flow {
         if let App::Stream(_) = spec.app {
             sockets.extend(endpoints.moves.iter().cloned());
         }
+        if recording.packets {
+            let sends = [&endpoints.sender_socket];
+            let moves = endpoints.moves.iter();
+            let moves = moves.filter(|_| !matches!(spec.app, App::Stream(_)));
+            record.keeps_packets_of(sends.into_iter().chain(moves));
+        }
         let sender = record.clone();
         let (application, stream) = if let App::Stream(media) = &spec.app {
             let (viewing, sending) =

@@ -27,10 +27,12 @@ pub struct Options {
     pub captures: Vec<(String, PathBuf)>,
     /// The directory for one qlog file per flow, if wanted.
     pub qlog: Option<PathBuf>,
+    /// Whether observations have each packet of each flow: about 30 bytes of memory for each.
+    pub packets: bool,
 }
 
 impl Options {
-    /// Whether anything is recorded.
+    /// Whether files are written.
     pub fn records(&self) -> bool {
         self.qlog.is_some() || !self.captures.is_empty()
     }
@@ -42,6 +44,8 @@ struct Recording<'a> {
     traces: Option<&'a Traces>,
     /// A capture shows packets as they are on a wire. Nothing else does, and a checksum is quicker.
     encrypts: bool,
+    /// Whether each packet is kept.
+    packets: bool,
 }
 
 /// Why a scenario could not be run.
@@ -147,6 +151,7 @@ pub fn run_until_broken<B>(
             let recording = Recording {
                 traces: traces.as_ref(),
                 encrypts: !options.captures.is_empty(),
+                packets: options.packets,
             };
             flow::Flow::start(&simulation, scenario, index, spec, recording)
         })

@@ -14,7 +14,7 @@ use crate::metrics::{
     RttSample, Transfer,
 };
 use crate::scenario::FlowSpec;
-use crate::sim::{SimSocket, lock};
+use crate::sim::{PacketLog, SimSocket, lock};
 
 /// The record of one flow, shared by its tasks, its controllers and the sampler.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(super) struct Record {
     epoch: Instant,
     /// Set once the endpoints are there.
     receiver: OnceLock<Receiver>,
+    /// What became of each packet, if that is kept.
+    packets: OnceLock<Arc<Mutex<PacketLog>>>,
     state: Mutex<State>,
 }
 
@@ -83,12 +85,18 @@ impl Record {
             observation: FlowObservation::of(spec),
             ..State::default()
         });
-        let receiver = OnceLock::new();
         Arc::new(Self {
             epoch,
-            receiver,
+            receiver: OnceLock::new(),
+            packets: OnceLock::new(),
             state,
         })
+    }
+
+    /// What becomes of each packet of these sockets is kept.
+    pub(super) fn keeps_packets_of<'s>(&self, sockets: impl Iterator<Item = &'s Arc<SimSocket>>) {
+        let log = self.packets.get_or_init(Arc::default);
+        sockets.for_each(|socket| socket.keep_log(log.clone()));
     }
 
     /// The flow's endpoints are there.
@@ -218,6 +226,8 @@ impl Record {
     pub(super) fn finish(&self, spec: &FlowSpec) -> FlowObservation {
         let mut state = self.lock();
         let mut observation = std::mem::take(&mut state.observation);
+        let log = self.packets.get();
+        observation.packets = log.map(|log| std::mem::take(&mut *lock(log)));
         let packets = state.packets();
         observation.sent_packets = packets.sent - state.warm.sent;
         observation.lost_packets = packets.lost - state.warm.lost;

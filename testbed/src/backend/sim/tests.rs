@@ -88,3 +88,53 @@ fn a_run_ends_where_its_progress_breaks_it() {
     assert_eq!(times, [0, 100, 200, 300]);
     assert!(heard.iter().all(|(epoch, _)| *epoch == heard[0].0));
 }
+
+#[test]
+fn each_packet_is_kept_where_that_is_asked_for() {
+    let ms = Duration::from_millis;
+    let link = LinkBuilder::between("l", "a", "b").rate_bps(10_000_000);
+    let scenario = Scenario::builder("packets", Duration::from_secs(2))
+        .link(link.delay(ms(20)).queue_packets(20))
+        .flow(FlowBuilder::bulk("f", "cubic").between("a", "b"))
+        .build()
+        .unwrap();
+    let options = Options {
+        packets: true,
+        ..Options::default()
+    };
+    let seen = run(&scenario, &options, |_| ()).unwrap();
+    let (flow, link) = (&seen.flows[0], &seen.links[0]);
+    let packets = flow.packets.as_ref().unwrap();
+    // The link counts from the warm-up's end on, at 0 s, when the first had left.
+    assert_eq!(packets.sent_s.len() as u64, link.arrived + 1);
+    let arrived = |index: &usize| packets.arrived_s[*index].is_finite();
+    let count = packets.sent_s.len();
+    let (came, lost): (Vec<_>, Vec<_>) = (0..count).partition(arrived);
+    assert!(link.dropped > 0);
+    // The last ones are still on their way.
+    let on_their_way = lost.iter().filter(|index| packets.sent_s[**index] > 1.9);
+    assert!(lost.len() as u64 - on_their_way.count() as u64 <= link.dropped);
+    assert!(lost.len() as u64 >= link.dropped);
+    let bytes: u64 = came
+        .iter()
+        .map(|index| u64::from(packets.bytes[*index]))
+        .sum();
+    assert_eq!(bytes, flow.delivered.iter().sum::<u64>());
+    for index in came {
+        let took = packets.arrived_s[index] - packets.sent_s[index];
+        let sends = f64::from(packets.bytes[index]) * 8.0 / 10e6;
+        let expected = packets.queueing_ms[index] / 1e3 + sends + 0.02;
+        assert!(
+            (took - expected).abs() < 1e-6,
+            "{index}: {took}, {expected}"
+        );
+        assert!(!packets.marked[index]);
+    }
+    assert!(
+        lost.iter()
+            .all(|index| packets.queueing_ms[*index].is_nan())
+    );
+    let without = run(&scenario, &Options::default(), |_| ()).unwrap();
+    assert_eq!(without.flows[0].packets, None);
+    assert_eq!(without.links, seen.links);
+}

@@ -164,7 +164,34 @@ impl ScenarioFile {
                 "{intervals:.0} sampling intervals are too many; raise sampling.interval_ms or lower duration_s until they are {MAX_INTERVALS}"
             )));
         }
+        let directions = self.links.iter().flat_map(LinkTable::directions);
+        for Direction { link, .. } in directions {
+            let blackouts = link.blackouts.iter();
+            self.check_begin("blackouts", blackouts, |one| one.start_s)?;
+            self.check_begin("changes", link.changes.iter(), |one| one.at_s)?;
+        }
+        for Located { value: flow, .. } in &self.flows {
+            self.check_begin("pauses", flow.pauses.iter(), |one| one.start_s)?;
+            self.check_begin("rebinds_s", flow.rebinds_s.iter(), |one| one.0)?;
+        }
         Ok(())
+    }
+
+    /// Checks that all that is listed under a key happens before the run ends.
+    fn check_begin<'a, T: 'a>(
+        &self,
+        key: &str,
+        mut all: impl Iterator<Item = &'a Located<T>>,
+        at_s: impl Fn(&T) -> f64,
+    ) -> Result<(), Fault> {
+        let late = all.find(|one| at_s(&one.value) >= self.duration_s);
+        late.map_or(Ok(()), |late| {
+            Err(late.fault(format!(
+                "{key} has one at {} s, but the run ends at {} s; remove it, or raise duration_s",
+                at_s(&late.value),
+                self.duration_s
+            )))
+        })
     }
 }
 

@@ -469,3 +469,27 @@ fn ip_has_two_versions_and_the_sixth_needs_room() {
         refused(&text, &[]).contains("no room for the headers of IPv6; raise packet_bytes to 48")
     );
 }
+
+#[test]
+fn what_would_happen_after_the_end_is_refused() {
+    let sets = [
+        (
+            "links.0.blackouts=[{start_s=5, length_s=1}, {start_s=60, length_s=1}]",
+            "blackouts",
+        ),
+        ("links.0.changes=[{at_s=60, loss=0.1}]", "changes"),
+        ("links.0.reverse.changes=[{at_s=60, loss=0.1}]", "changes"),
+        ("flows.0.pauses=[{start_s=60, length_s=1}]", "pauses"),
+        ("flows.0.rebinds_s=[5, 60]", "rebinds_s"),
+    ];
+    for (set, key) in sets {
+        assert!(parse(DUMBBELL, &["duration_s=61", set]).is_ok(), "{set}");
+        assert_eq!(
+            refused(DUMBBELL, &["duration_s=60", set]),
+            format!(
+                "--set {set}: {key} has one at 60 s, but the run ends at 60 s; \
+                 remove it, or raise duration_s"
+            )
+        );
+    }
+}

@@ -15,7 +15,7 @@ use evenkeel_experiments::{
 
 use super::runs::{Shard, build, check, exit_code, make, pending};
 use crate::cli::compare::named_controllers;
-use crate::cli::{Backend, CliError, note, print_out};
+use crate::cli::{Backend, CliError, interrupts, note, print_out};
 
 /// Seeds of a league that is not quick.
 const SEEDS: u64 = 5;
@@ -200,7 +200,12 @@ pub(in crate::cli) fn league(
         print_out(&switches(controllers))?;
         return Ok(ExitCode::SUCCESS);
     }
+    // To plan takes seconds; Ctrl-C meanwhile ends with a word on how to go on, too.
+    interrupts()?;
     let mut names = named_controllers(&arguments.controllers)?;
+    for name in &names {
+        controllers.factory(name).map_err(CliError::Controllers)?;
+    }
     let variants = arguments.variants(&names, controllers)?;
     names.extend(variants.iter().map(|variant| variant.controller.clone()));
     let mut files = vec![arguments.out.as_path()];

@@ -8,7 +8,7 @@ use evenkeel::Controllers;
 use evenkeel_experiments::{Experiment, Plan, Report, Store, find};
 
 use super::runs::{Shard, build, check, exit_code, make, pending};
-use crate::cli::{Backend, CliError, DeadFlows, note, print_out};
+use crate::cli::{Backend, CliError, DeadFlows, interrupts, note, print_out};
 
 #[derive(Debug, Args)]
 pub(in crate::cli) struct ReproduceArguments {
@@ -64,6 +64,7 @@ pub(in crate::cli) fn reproduce(
     if arguments.quick && arguments.on != Backend::Sim {
         return Err(CliError::NoQuick);
     }
+    interrupts()?;
     let mut experiments = find(&arguments.papers, arguments.pattern.as_deref())?;
     if arguments.on != Backend::Sim {
         experiments.retain(Experiment::runs_on_kernel);

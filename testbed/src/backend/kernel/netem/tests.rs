@@ -3,7 +3,7 @@ use crate::scenario::Scenario;
 
 fn first_link(keys: &str) -> LinkSpec {
     let text = format!(
-        "name = 'line'\nduration_s = 1\n[[links]]\nname = 'ab'\nfrom = 'a'\nto = 'b'\n{keys}\n\
+        "name = 'line'\nduration_s = 2\n[[links]]\nname = 'ab'\nfrom = 'a'\nto = 'b'\n{keys}\n\
          [[flows]]\nname = 'f'\napp = 'bulk'\ncontroller = 'reno'\nfrom = 'a'\nto = 'b'\n"
     );
     let scenario = Scenario::parse(&text, "test.toml", &[]);

@@ -1,6 +1,8 @@
 //! Sends a file or a directory over iroh-blobs, which checks all that arrives against BLAKE3 hashes
 //! and resumes what was interrupted, with a controller of evenkeel. See `docs/files.md`.
 
+#![expect(clippy::disallowed_methods, reason = "a program: it reads the clock")]
+
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, File};

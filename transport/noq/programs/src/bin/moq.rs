@@ -1,6 +1,8 @@
 //! Live sound and pictures over MoQ: a publisher of MPEG-TS, a relay, and a subscriber, each with a
 //! controller of evenkeel for what it sends. See `docs/moq.md`.
 
+#![expect(clippy::disallowed_methods, reason = "a program: it reads the clock")]
+
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
