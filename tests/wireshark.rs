@@ -105,7 +105,7 @@ fn wireshark_reads_a_capture_of_a_run_as_the_codec_does() {
         let capture = directory.path().join("bottleneck.pcap");
         let options = sim::Options {
             captures: vec![("bottleneck".to_owned(), capture.clone())],
-            qlog: None,
+            ..sim::Options::default()
         };
         sim::run(&scenario, &options, |_| ()).unwrap_or_else(|error| panic!("{error}"));
 

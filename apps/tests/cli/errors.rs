@@ -48,10 +48,6 @@ fn wrong_client_arguments_are_usage_errors() {
         (&["h", "--controller", "vegas:alpha"], "alpha"),
         (&["h", "--controller", "vegas:alpha=-1"], "alpha"),
         (&["h", "--controller", ""], "controller"),
-        (
-            &["h", "-R", "--controller", "cubic"],
-            "the server sends, and its --controller decides",
-        ),
         (&["h", "--json", "--interval", "1"], "cannot be used with"),
         (&["h", "--json", "--rtt-samples"], "cannot be used with"),
         (&["h", "--json-lines", "--interval", "0"], "0.01 and 3600"),

@@ -1,5 +1,7 @@
 //! The program `files`, as people run it.
 
+#![expect(clippy::disallowed_methods, reason = "it waits for programs in real time")]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! The program `moq`, as people run it: a publisher, a relay and a subscriber.
 
+#![expect(clippy::disallowed_methods, reason = "programs run in real time")]
+
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
