@@ -71,7 +71,7 @@ fn a_report_on_the_same_controller_under_several_names_finds_a_difference_at_mos
     let (mut wrong, mut reports) = (Vec::new(), 0);
     for (name, draw) in kinds {
         for (controllers, rounds) in [(2, 8), (3, 6), (3, 12)] {
-            for _ in 0..20 {
+            for _ in 0..6 {
                 let best = report(controllers, rounds, &mut rng, |_, _, rng| draw(rng));
                 reports += 1;
                 if !is_no_difference(&best, controllers) {
@@ -91,7 +91,7 @@ fn a_report_on_the_same_controller_under_several_names_finds_a_difference_at_mos
 fn a_path_that_changes_from_round_to_round_hides_no_winner() {
     let mut rng = Pcg64::new(2, 1);
     let noise = Normal::<f64>::new(0.0, 0.08).unwrap();
-    let reports = 20;
+    let reports = 8;
     let found: usize = (0..reports)
         .map(|_| {
             // The path carries 1 to 16 in one round and the next; the last controller a third more.
