@@ -247,7 +247,7 @@ fn a_client_that_sends_a_byte_every_nine_seconds_is_given_up_after_minutes() {
         let (mut send, _recv) = connection.open_bi().await.unwrap();
         let job = concat!(
             r#"{"direction":"up","amount":{"bytes":1000000},"#,
-            r#""streams":1,"omit_us":0,"verify":false}"#
+            r#""streams":1,"omit_us":0,"verify":null}"#
         );
         let length = u16::try_from(job.len()).unwrap().to_be_bytes();
         send.write_all(&length).await.unwrap();

@@ -9,7 +9,7 @@
 //! ```
 //! use evenkeel::controller::{Congestion, Controller, adapt};
 //!
-//! //! Keeps a fixed number of bytes in flight.
+//! /// Keeps a fixed number of bytes in flight.
 //! #[derive(Debug, Clone)]
 //! struct Fixed(u64);
 //!

@@ -9,7 +9,7 @@ fn an_unknown_key_is_refused_with_its_line_and_the_known_ones() {
     assert_eq!(
         refused(&text, &[]),
         "d.toml:9: unknown key \"qeue_packets\" in [[links]]; use one of name, from, to, emulator, reverse, \
-         rate_bps, trace, cellular, delay_ms, queue_packets, queue_bytes, discipline, stamps, mtu, police_bps, police_burst_bytes, loss, \
+         rate_bps, overhead_bytes, trace, cellular, delay_ms, queue_packets, queue_bytes, discipline, stamps, mtu, police_bps, police_burst_bytes, loss, \
          gilbert_elliott, ecn, mark, corrupt, duplicate, jitter_ms, wifi_jitter_ms, reorder, aggregate_ms, aggregate_packets, blackouts, changes, changes_period_s"
     );
     let text = format!("frobnicate = 1\n{DUMBBELL}");

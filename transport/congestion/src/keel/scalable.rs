@@ -43,7 +43,7 @@ const L4S_PACKETS: f64 = 3.0;
 const MOST_CLASSIC_SHARE: f64 = 0.5;
 
 /// There must be this many more rounds behind another router's queue than behind an L4S router's. A
-/// queue that is several times as long as an L4S router's counts as so many rounds.
+/// queue of several times the length of an L4S router's counts as that number of rounds.
 const CLASSIC_ROUNDS: u32 = 4;
 
 /// Then the flow does without L4S for this long.
