@@ -7,8 +7,8 @@ use std::time::Instant;
 use arbitrary::Arbitrary;
 use bytes::{Buf, Bytes};
 use evenkeel_apps::stream::{
-    AccessUnits, Assembly, Delays, FRAGMENT_HEADER_LEN, HEADER_LEN, Header, Kind, MAX_FRAME, Source,
-    Track,
+    AccessUnits, Assembly, Delays, FRAGMENT_HEADER_LEN, HEADER_LEN, Header, Kind, MAX_FRAME,
+    Source, Track,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -161,12 +161,18 @@ fn sort(packets: &[Packet]) {
         if packet.flushes {
             frames.extend(source.flush());
         }
-        length += frames.iter().map(|(_, frame)| frame.bytes.len()).sum::<usize>();
+        length += frames
+            .iter()
+            .map(|(_, frame)| frame.bytes.len())
+            .sum::<usize>();
         assert!(frames.iter().all(|(_, frame)| frame.bytes.len() % 188 == 0));
         let tables = source.tables();
         assert!(tables.is_none_or(|tables| tables.len() <= 32 * 188));
     }
     let last = source.finish(now);
-    length += last.iter().map(|(_, frame)| frame.bytes.len()).sum::<usize>();
+    length += last
+        .iter()
+        .map(|(_, frame)| frame.bytes.len())
+        .sum::<usize>();
     assert!(length <= 188 * packets.len());
 }
