@@ -197,7 +197,7 @@ fn student(share: f64, freedom: f64) -> f64 {
     while distribution(high, freedom) < share && high < 1e12 {
         high *= 2.0;
     }
-    for _ in 0..200 {
+    for _ in 0..40 {
         let middle = f64::midpoint(low, high);
         match distribution(middle, freedom) < share {
             true => low = middle,
@@ -210,7 +210,7 @@ fn student(share: f64, freedom: f64) -> f64 {
 /// Student's distribution function at `t`, not below 0, by Simpson's rule over the angle
 /// `atan(t / sqrt(freedom))`, in which the density is a power of a cosine.
 fn distribution(t: f64, freedom: f64) -> f64 {
-    const STEPS: u32 = 2000;
+    const STEPS: u32 = 1000;
     let integral = |to: f64| {
         let step = to / f64::from(2 * STEPS);
         let at = |n: u32| (f64::from(n) * step).cos().powf(freedom - 1.0);
