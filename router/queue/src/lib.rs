@@ -79,8 +79,10 @@ pub use trace::{DeliveryTrace, OPPORTUNITY_BYTES, TraceError};
 mod testing {
     pub(crate) use evenkeel_tests::time::{epoch, ms};
     use evenkeel_wire::Ecn;
+    use rand::SeedableRng;
+    use rand::rngs::Xoshiro256PlusPlus;
 
-    use crate::{Carrier, Packet, PacketMeta};
+    use crate::{Carrier, Limit, Packet, PacketMeta, PortConfig, Rate, Service, discipline};
 
     /// Tests that are not about stamps carry numbers.
     impl Carrier for u64 {}
@@ -88,5 +90,20 @@ mod testing {
     /// A packet of `bytes` that carries its number.
     pub(crate) fn packet(bytes: u32, number: u64) -> Packet<u64> {
         Packet::new(PacketMeta::new(bytes, Ecn::NotEct), number)
+    }
+
+    /// A port with this discipline, at which 1000 bytes take 1 ms.
+    pub(crate) fn port_config(spec: &str, limit: Limit) -> PortConfig {
+        PortConfig {
+            service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
+            overhead_bytes: 0,
+            watches_flows: false,
+            limit,
+            discipline: discipline(spec, limit)
+                .expect("a discipline")
+                .build(Xoshiro256PlusPlus::seed_from_u64(1)),
+            stamps: Vec::new(),
+            flow_hash_key: [7; 16],
+        }
     }
 }

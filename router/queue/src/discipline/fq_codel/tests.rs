@@ -6,14 +6,12 @@ use std::time::Duration;
 use evenkeel_wire::Ecn;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use rand::SeedableRng;
-use rand::rngs::Xoshiro256PlusPlus;
 
 mod hosts;
 
 use super::*;
-use crate::testing::{epoch, ms};
-use crate::{Carrier, FlowKey, Limit, Packet, Port, PortConfig, Rate, Service, discipline};
+use crate::testing::{epoch, ms, port_config};
+use crate::{Carrier, FlowKey, Limit, Packet, Port};
 
 /// A packet of a flow, and which one of it.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,17 +29,7 @@ impl Carrier for Numbered {
 
 /// A port at which 1000 bytes take 1 ms.
 fn port(spec: &str, limit: Limit) -> Port<Numbered> {
-    let config = PortConfig {
-        service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
-        overhead_bytes: 0,
-        watches_flows: false,
-        limit,
-        discipline: discipline(spec, limit)
-            .expect("a discipline")
-            .build(Xoshiro256PlusPlus::seed_from_u64(1)),
-        stamps: Vec::new(),
-        flow_hash_key: [7; 16],
-    };
+    let config = port_config(spec, limit);
     Port::new(epoch(), config)
 }
 

@@ -13,10 +13,9 @@ use proptest::prelude::*;
 use rand::SeedableRng;
 
 use super::*;
-use crate::testing::{epoch, ms};
+use crate::testing::{epoch, ms, port_config};
 use crate::{
-    CarriedHeader, Carrier, FlowKey, Limit, Packet, Port, PortConfig, Service, StampConfig,
-    discipline, stamp_set,
+    CarriedHeader, Carrier, FlowKey, Limit, Packet, Port, PortConfig, StampConfig, stamp_set,
 };
 
 /// A packet of a flow, and which one of it.
@@ -78,15 +77,8 @@ fn packet(flow: u16, number: u64, bytes: u32) -> Packet<Numbered> {
 /// A port at which 1000 bytes take 1 ms.
 fn port_with(spec: &str, limit: Limit, stamps: Vec<Box<dyn StampConfig>>) -> Port<Numbered> {
     let config = PortConfig {
-        service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
-        overhead_bytes: 0,
-        watches_flows: false,
-        limit,
-        discipline: discipline(spec, limit)
-            .expect("a discipline")
-            .build(Xoshiro256PlusPlus::seed_from_u64(1)),
         stamps,
-        flow_hash_key: [7; 16],
+        ..port_config(spec, limit)
     };
     Port::new(epoch(), config)
 }

@@ -3,14 +3,9 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use evenkeel_wire::Ecn;
-use rand::SeedableRng;
-use rand::rngs::Xoshiro256PlusPlus;
 
-use crate::testing::{epoch, ms};
-use crate::{
-    Amount, Carrier, FlowKey, Limit, Packet, PacketMeta, Port, PortConfig, Rate, Service,
-    discipline,
-};
+use crate::testing::{epoch, ms, port_config};
+use crate::{Amount, Carrier, FlowKey, Limit, Packet, PacketMeta, Port, PortConfig};
 
 #[derive(Debug, Clone, Copy)]
 struct OfFlow(u16);
@@ -30,15 +25,8 @@ impl Carrier for OfFlow {
 fn port(spec: &str, watches_flows: bool) -> Port<OfFlow> {
     let limit = Limit::packets(20);
     let config = PortConfig {
-        service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
-        overhead_bytes: 0,
         watches_flows,
-        limit,
-        discipline: discipline(spec, limit)
-            .expect("a discipline")
-            .build(Xoshiro256PlusPlus::seed_from_u64(1)),
-        stamps: Vec::new(),
-        flow_hash_key: [7; 16],
+        ..port_config(spec, limit)
     };
     Port::new(epoch(), config)
 }

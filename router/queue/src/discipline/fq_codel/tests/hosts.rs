@@ -21,20 +21,20 @@ impl Carrier for Between {
 /// and numbers of flows between them; each has something to send all the time. Returns the packets
 /// of each.
 fn share(spec: &str, limit: Limit, flows: &[([u8; 2], u16)]) -> Vec<usize> {
-    let config = PortConfig {
-        service: Service::Rate(Rate::new(8_000_000).expect("not zero")),
-        overhead_bytes: 0,
-        watches_flows: false,
-        limit,
-        discipline: discipline(spec, limit)
-            .expect("a discipline")
-            .build(Xoshiro256PlusPlus::seed_from_u64(1)),
-        stamps: Vec::new(),
-        flow_hash_key: [7; 16],
-    };
+    share_between(0..2000, spec, limit, flows)
+}
+
+/// The same, of the packets that leave in these milliseconds.
+fn share_between(
+    counted: std::ops::Range<u64>,
+    spec: &str,
+    limit: Limit,
+    flows: &[([u8; 2], u16)],
+) -> Vec<usize> {
+    let config = port_config(spec, limit);
     let mut port: Port<Between> = Port::new(epoch(), config);
     let mut sent = vec![0; flows.len()];
-    for time in 0..2000 {
+    for time in 0..counted.end {
         let now = epoch() + ms(time);
         for (hosts, count) in flows {
             for number in 0..*count {
@@ -52,7 +52,7 @@ fn share(spec: &str, limit: Limit, flows: &[([u8; 2], u16)]) -> Vec<usize> {
         while let Some((_, packet)) = port.dequeue(now) {
             let hosts = packet.payload.hosts;
             let place = flows.iter().position(|(other, _)| *other == hosts);
-            sent[place.expect("one of them")] += 1;
+            sent[place.expect("one of them")] += usize::from(time >= counted.start);
         }
     }
     assert_eq!(port.check_conservation(), Ok(()));
@@ -101,4 +101,16 @@ fn a_full_queue_drops_packets_of_the_host_that_has_most_of_it() {
     let flows = [([1, 9], 60), ([2, 8], 5)];
     let sent = share("fq-codel:hosts=true", Limit::packets(60), &flows);
     assert!(sent[1] > 800, "{sent:?}");
+}
+
+#[test]
+fn a_host_that_begins_a_thousand_flows_delays_another_by_their_first_quanta_at_most() {
+    // In 1024 queues the other's flow would share one with another flow more often than not.
+    let spec = format!("{WIDE},flows=65536");
+    let flows = [([1, 9], 1000), ([2, 8], 1)];
+    let sent = share_between(4000..6000, &spec, Limit::NONE, &flows);
+    assert!(sent[1] > 600, "{sent:?}");
+    let by_flow = "fq-codel:target_ms=10000,flows=65536";
+    let sent = share_between(4000..6000, by_flow, Limit::NONE, &flows);
+    assert!(sent[1] < 10, "{sent:?}");
 }
