@@ -31,7 +31,8 @@ pub struct FlowStatus {
 pub struct ClassStatus {
     /// Its name.
     pub class: String,
-    /// Flows that have sent something in the last seconds, of 2048 that are told apart.
+    /// Flows that sent something in this second or the last one; flows that share one of 2048 slots
+    /// count once.
     pub flows: u64,
     /// What waits now.
     pub queued: Amount,

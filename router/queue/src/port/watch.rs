@@ -9,7 +9,7 @@ use crate::discipline::{Discipline, Verdict};
 use crate::packet::Amount;
 use crate::stamp::FlowKey;
 
-/// Flows that are told apart.
+/// Slots of the table.
 const SLOTS: usize = 2048;
 
 /// How many flows are shown.

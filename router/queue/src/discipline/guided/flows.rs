@@ -5,7 +5,7 @@ use super::LARGE;
 use super::conduct::{Conduct, PROVEN};
 use super::hosts::Hosts;
 
-/// Flows that are told apart. Of two that share a slot the later one is one of the others, and not
+/// Slots of the table of flows. Of two that share a slot the later one is one of the others, and not
 /// counted: what nobody watches is not believed.
 const SLOTS: usize = 8192;
 
