@@ -30,8 +30,8 @@ const FLOOR: f64 = 0.5;
 const SKIPPED: u32 = 3;
 
 /// A round trip, or a queue that is not short, that changes by less than this part for this many
-/// turns is a longer route, unless keel has given way for twice [`SUSPICION_TURNS`]: others may take as
-/// much as it leaves.
+/// turns is a longer route. After twice [`SUSPICION_TURNS`] it is not: others may have taken what keel
+/// left.
 const STILL: f64 = 0.02;
 const STILL_TURNS: u32 = 4;
 const STILL_WINDOW: f64 = 0.6;
