@@ -30,8 +30,8 @@ const FLOOR: f64 = 0.5;
 const SKIPPED: u32 = 3;
 
 /// A round trip, or a queue that is not short, that changes by less than this part for this many
-/// turns is a longer route. After twice [`SUSPICION_TURNS`] it is not: others may have taken what keel
-/// left.
+/// turns is a longer route. After three times [`SUSPICION_TURNS`] it is not: others may have taken
+/// what keel left.
 const STILL: f64 = 0.02;
 const STILL_TURNS: u32 = 4;
 const STILL_WINDOW: f64 = 0.6;
@@ -213,7 +213,7 @@ impl Crowd {
         if self.has_others {
             let is_still = self.still >= STILL_TURNS
                 && window <= STILL_WINDOW * self.top
-                && self.turns <= 2 * SUSPICION_TURNS;
+                && self.turns <= 3 * SUSPICION_TURNS;
             if is_still && seen.switches.longer_route() {
                 let longer = seen.stand.as_secs_f64() / seen.base.as_secs_f64();
                 return Answer::Longer(longer.min(MOST_LONGER) * self.top);

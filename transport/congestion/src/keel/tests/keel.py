@@ -390,7 +390,7 @@ class Keel:
         if window <= 4 * packet:
             crowd.at_least += 1
             if crowd.at_least >= 4: crowd.others = True
-        if crowd.others and crowd.still >= 4 and window <= 0.6 * crowd.top and crowd.turns <= 16:
+        if crowd.others and crowd.still >= 4 and window <= 0.6 * crowd.top and crowd.turns <= 24:
             self.window = min(stand / base, 2.0) * crowd.top
             self.base_of.set(stand)
             self.crowd = self.curve = None
