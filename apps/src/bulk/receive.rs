@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use bytes::Bytes;
 use futures_util::future::OptionFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
-use quinn::RecvStream;
+use quinn::{ReadError, ReadExactError, RecvStream};
 use tokio::io::AsyncWriteExt;
 use tracing::trace;
 
@@ -99,7 +99,9 @@ impl Receiver<'_> {
 
     async fn stream(&self, mut stream: RecvStream) -> Result<(u16, Option<Checksum>), AppError> {
         let mut header = [0; 2];
-        stream.read_exact(&mut header).await?;
+        if let Err(error) = stream.read_exact(&mut header).await {
+            return Err(self.cause(error).await);
+        }
         let index = u16::from_be_bytes(header);
         if index >= self.plan.job.streams || !lock(&self.claimed).insert(index) {
             let how = format!("data stream {index} was not agreed, or came twice");
@@ -114,7 +116,12 @@ impl Receiver<'_> {
         let hasher = verify.map(|hashing| Hasher::spawn(hashing, self.session.runtime));
 
         let mut chunks = [const { Bytes::new() }; CHUNKS];
-        while let Some(count) = stream.read_chunks(&mut chunks).await? {
+        loop {
+            let count = match stream.read_chunks(&mut chunks).await {
+                Ok(Some(count)) => count,
+                Ok(None) => break,
+                Err(error) => return Err(self.cause(error).await),
+            };
             if let Some(hasher) = &hasher {
                 hasher.room().await.send(chunks[..count].to_vec());
             }
@@ -134,5 +141,16 @@ impl Receiver<'_> {
         writer.shutdown().await.map_err(&stored)?;
         trace!(stream = index, "data stream received");
         Ok((index, OptionFuture::from(hasher.map(Hasher::finish)).await))
+    }
+
+    /// Why a data stream ended too early: a sender that gives up resets its streams, and says why when
+    /// it closes the connection.
+    async fn cause(&self, error: impl Into<ReadExactError>) -> AppError {
+        match error.into() {
+            ReadExactError::ReadError(ReadError::Reset(_)) => {
+                self.session.connection.closed().await.into()
+            }
+            error => error.into(),
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use futures_util::future::{OptionFuture, try_join_all};
-use quinn::SendStream;
+use quinn::{SendStream, VarInt};
 use tracing::trace;
 
 use super::checksum::{Checksum, Hasher};
@@ -60,7 +60,10 @@ pub(super) async fn send(
         let writer = StreamWriter {
             session,
             meter: &meter,
-            stream,
+            stream: DataStream {
+                stream,
+                finished: false,
+            },
             hasher: (plan.job.verify).map(|hashing| Hasher::spawn(hashing, session.runtime)),
             send_window: &window_in_force,
             least_send_window,
@@ -98,17 +101,40 @@ pub(super) async fn send(
     })
 }
 
+/// A data stream that is reset unless it is finished: quinn finishes a stream that is dropped, and
+/// what was written so far would pass for all of it.
+struct DataStream {
+    stream: SendStream,
+    finished: bool,
+}
+
 /// Writes one data stream.
 struct StreamWriter<'a> {
     session: &'a Session<'a>,
     meter: &'a Meter,
-    stream: SendStream,
+    stream: DataStream,
     hasher: Option<Hasher>,
     /// The connection's send window as last set, in bytes.
     send_window: &'a AtomicU64,
     /// What a remembered path carries, in bytes: it may have as much in flight at once.
     least_send_window: u64,
     throttle: &'a Throttle,
+}
+
+impl DataStream {
+    /// A peer cannot stop the stream unnoticed: that ends in its own error message or in a mismatch.
+    fn finish(&mut self) {
+        self.finished = true;
+        let _ = self.stream.finish();
+    }
+}
+
+impl Drop for DataStream {
+    fn drop(&mut self) {
+        if !self.finished {
+            let _ = self.stream.reset(VarInt::from_u32(0));
+        }
+    }
 }
 
 impl StreamWriter<'_> {
@@ -120,7 +146,7 @@ impl StreamWriter<'_> {
         length: Option<u64>,
         deadline: Option<Instant>,
     ) -> Result<Option<Checksum>, AppError> {
-        self.stream.write_all(&index.to_be_bytes()).await?;
+        self.stream.stream.write_all(&index.to_be_bytes()).await?;
         let (runtime, begun) = (self.session.runtime, self.session.now());
         let mut time_up = pin!(async {
             match deadline {
@@ -154,9 +180,7 @@ impl StreamWriter<'_> {
             return Err(AppError::TooLong(self.session.now() - begun));
         }
         trace!(stream = index, "data stream written");
-        // A peer cannot stop the stream unnoticed: that ends in its own error message or in a
-        // mismatch.
-        let _ = self.stream.finish();
+        self.stream.finish();
         Ok(OptionFuture::from(self.hasher.map(Hasher::finish)).await)
     }
 
@@ -173,7 +197,7 @@ impl StreamWriter<'_> {
 
         let room = OptionFuture::from(self.hasher.as_ref().map(Hasher::room)).await;
         let offered = chunks.clone();
-        let written = self.stream.write_chunks(chunks).await?.bytes as u64;
+        let written = self.stream.stream.write_chunks(chunks).await?.bytes as u64;
         if let Some(room) = room {
             let accepted = offered.into_iter().zip(&*chunks);
             room.send(

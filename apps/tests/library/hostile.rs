@@ -164,6 +164,49 @@ async fn a_sender_that_stops_midway_is_given_up() {
     assert!(matches!(error, AppError::Stalled(_)), "{error}");
 }
 
+/// The close, with its reason, may come in a later packet than the end of the streams.
+#[tokio::test]
+async fn a_sender_that_gives_up_is_heard_with_its_reason() {
+    for length in [0, 1, 50] {
+        let error = served(async |connection| {
+            let _control = start(&connection, &upload(100, 1)).await;
+            let mut data = connection.open_uni().await.unwrap();
+            data.write_all(&vec![0; length]).await.unwrap();
+            data.reset(VarInt::from_u32(0)).unwrap();
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            connection.close(VarInt::from_u32(1), b"the disk broke");
+        })
+        .await
+        .unwrap_err();
+        assert!(
+            matches!(&error, AppError::PeerGaveUp(reason) if reason.contains("the disk broke")),
+            "{error}"
+        );
+    }
+}
+
+/// quinn finishes a stream that is dropped.
+#[tokio::test]
+async fn a_sender_that_gives_up_leaves_no_stream_that_seems_whole() {
+    let job = Job {
+        streams: 2,
+        ..Job::new(Direction::Up, Amount::Bytes(200_000_000))
+    };
+    let error = asked_for(job, async |connection| {
+        let (mut send, mut recv) = connection.accept_bi().await.unwrap();
+        read(&mut recv).await;
+        write(&mut send, &json!({"accepted": {"file": null}})).await;
+        let mut stopped = connection.accept_uni().await.unwrap();
+        let mut other = connection.accept_uni().await.unwrap();
+        stopped.stop(VarInt::from_u32(0)).unwrap();
+        let end = other.read_to_end(usize::MAX).await;
+        assert!(end.is_err(), "it seems whole");
+    })
+    .await
+    .unwrap_err();
+    assert!(matches!(error, AppError::Protocol(_)), "{error}");
+}
+
 #[tokio::test]
 async fn data_that_differs_from_the_senders_checksum_is_found() {
     let error = served(async |connection| {
@@ -247,8 +290,7 @@ async fn a_silent_or_talkative_server_is_given_up() {
 #[tokio::test]
 async fn a_server_that_never_reads_the_data_is_given_up() {
     let error = asked_for(
-        Direction::Up,
-        Amount::Bytes(200_000_000),
+        Job::new(Direction::Up, Amount::Bytes(200_000_000)),
         async |connection| {
             let (mut send, mut recv) = connection.accept_bi().await.unwrap();
             read(&mut recv).await;
@@ -265,7 +307,7 @@ async fn a_server_that_never_reads_the_data_is_given_up() {
 #[tokio::test]
 async fn a_timed_sender_ends_on_time_though_nobody_reads() {
     let amount = Amount::Duration(std::time::Duration::from_millis(300));
-    let outcome = asked_for(Direction::Up, amount, async |connection| {
+    let outcome = asked_for(Job::new(Direction::Up, amount), async |connection| {
         let (mut send, mut recv) = connection.accept_bi().await.unwrap();
         read(&mut recv).await;
         write(&mut send, &json!({"accepted": {"file": null}})).await;
@@ -356,14 +398,10 @@ async fn asked(
     direction: Direction,
     server: impl AsyncFnOnce(Connection),
 ) -> Result<Outcome, AppError> {
-    asked_for(direction, Amount::Bytes(100), server).await
+    asked_for(Job::new(direction, Amount::Bytes(100)), server).await
 }
 
-async fn asked_for(
-    direction: Direction,
-    amount: Amount,
-    server: impl AsyncFnOnce(Connection),
-) -> Result<Outcome, AppError> {
+async fn asked_for(job: Job, server: impl AsyncFnOnce(Connection)) -> Result<Outcome, AppError> {
     let pair = Pair::new();
     let local = Local {
         patience: std::time::Duration::from_millis(500),
@@ -372,7 +410,6 @@ async fn asked_for(
     let client = async {
         let connection = pair.connect().await;
         let runtime = Arc::new(quinn::TokioRuntime);
-        let job = Job::new(direction, amount);
         bulk::client(
             connection,
             runtime,
