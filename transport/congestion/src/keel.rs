@@ -3,13 +3,12 @@
 //! keel watches how round trips answer to its window. It starts fast until a queue shows (START),
 //! drains what it overshot (DRAIN), and then keeps a queue of a few packets, which shows that the
 //! link is full (TRACK). Now and then it makes room, so that the empty path shows (YIELD). If a
-//! queue stays although keel gives way, it finds out why (`crowd`). Beside flows that take
+//! queue stays although keel gives way, it finds out why (`search`). Beside flows that take
 //! whatever they are left it keeps its share by CUBIC's rule (HOLD), until they are gone. Random
-//! loss (`losses`) and jitter (`delay`) change none of it within bounds. Marks of packets that leave
-//! as ECT(1) are answered in proportion (SCALE, `scalable`).
-//! `docs/algorithms/keel.md` explains the whole, its sources and its bounds.
+//! loss (`losses`) and jitter (`delay`) change none of it within bounds. Marks of packets that
+//! leave as ECT(1) are answered in proportion (SCALE, `scalable`). `docs/algorithms/keel.md`
+//! explains the whole, its sources and its bounds.
 
-mod crowd;
 mod cubic;
 mod delay;
 mod hold;
@@ -18,6 +17,7 @@ mod rate;
 mod routers;
 mod row;
 mod scalable;
+mod search;
 mod stalls;
 mod target;
 
@@ -25,39 +25,39 @@ use std::time::{Duration, Instant};
 
 use crate::controller::{Ack, Cause, Congestion, Controller, EcnMode, LEAST_PACED_RTT, PathSample};
 use crate::window::{InitialWindow, minimum_window, most_risked};
-use crowd::{Answer, Crowd, Seen};
 use cubic::{BETA, Curve};
 use delay::Delay;
 use hold::Hold;
 use losses::{Losses, Verdict};
-use rate::{Rates, Turn};
+use rate::{Rates, Round};
 use routers::Routers;
 pub(crate) use row::ROW;
 #[cfg(feature = "ablation")]
 pub(crate) use row::SWITCHED;
 use row::Switches;
 use scalable::Marks;
+use search::{Answer, Search, Seen};
 use stalls::Stalls;
 
-/// keel gives way down to this many packets: fewer cannot show what the path delivers. Beside others
-/// losses may leave it two.
+/// keel gives way down to this many packets: fewer cannot show what the path delivers. Beside
+/// others losses may leave it two.
 const LEAST_PACKETS: f64 = 4.0;
 
 /// START triples the window each round trip up to this many packets, then doubles it.
 const TRIPLED_PACKETS: f64 = 100.0;
 
-/// START does not grow beyond this many times what the path delivered in an empty round trip, once that
-/// is more than [`TRIPLED_PACKETS`] or a queue shows: it overshoots by less than that.
+/// START does not grow beyond this many times what the path delivered in an empty round trip, once
+/// that is more than [`TRIPLED_PACKETS`] or a queue shows: it overshoots by less than that.
 const START_REACH: f64 = 1.8;
 
 /// Acknowledgements that come this many times slower than the packets left show that the link is
 /// full. START ends then, if the last eight round trips show a queue that is not short.
 const STRETCHED: f64 = 1.25;
 
-/// Behind such a queue that others may have made, START grows by this part of what is acknowledged,
-/// for this many turns (like the conservative slow start of RFC 9406, section 4.2).
+/// Behind such a queue that cross traffic may have made, START grows by this part of what is
+/// acknowledged, for this many rounds (like the conservative slow start of RFC 9406, section 4.2).
 const SLOW_GAIN: f64 = 0.5;
-const SLOW_TURNS: u32 = 3;
+const SLOW_ROUNDS: u32 = 3;
 
 /// DRAIN sends this part of what is acknowledged: a pause would leave the link empty afterwards.
 const DRAIN_GAIN: f64 = 0.5;
@@ -70,15 +70,16 @@ const USED: f64 = 0.5;
 const START_PACE: f64 = 2.0;
 const PACE: f64 = 1.1;
 
-/// More losses than the path has anyway, and a mark (RFC 8511, section 3.1), lower the window to this
-/// part.
+/// More losses than the path has anyway, and a mark (RFC 8511, section 3.1), lower the window to
+/// this part.
 const CUT: f64 = 0.85;
 
 /// Losses do not lower the window below this part of what was delivered.
 const DELIVERED_FACTOR: f64 = 0.9;
 
-/// A loss while half of the target queues shows a queue that is not larger: keel aims at a part of its
-/// target that falls by [`CUT`], to no less than the first, and recovers by the second each turn.
+/// A loss while half of the target queues shows a queue that is not larger: keel aims at a part of
+/// its target that falls by [`CUT`], to no less than the first, and recovers by the second each
+/// round.
 const LEAST_PART: f64 = 0.4;
 const PART_RISE: f64 = 1.005;
 
@@ -89,11 +90,11 @@ const COUNTED_PACKETS: f64 = 10.0;
 /// Below this part of the target the window grows.
 const GROWTH_QUEUE: f64 = 0.75;
 
-/// keel makes room this long after START ended, and when it has not seen the empty path for long. In
-/// YIELD it leaves at least this part of its window for this many turns.
+/// keel makes room this long after START ended, and when it has not seen the empty path for long.
+/// In YIELD it leaves at least this part of its window for this many rounds.
 const FIRST_ROOM: Duration = Duration::from_secs(2);
 const LEAST_YIELD: f64 = 0.5;
-const YIELD_TURNS: u32 = 2;
+const YIELD_ROUNDS: u32 = 2;
 
 /// A congestion controller for one path.
 #[derive(Debug, Clone)]
@@ -110,14 +111,14 @@ pub struct Keel {
     stalls: Stalls,
     losses: Losses,
     marks: Marks,
-    /// Turns of growth in a row.
+    /// Rounds of growth in a row.
     growth: u32,
     /// The part of the usual target that losses leave.
     target_part: f64,
     /// Limits growth after losses that no queue announced.
     curve: Option<Curve>,
     /// A queue above the target.
-    crowd: Option<Crowd>,
+    search: Option<Search>,
     /// When the flow last made room, and when it will for the first time.
     room_at: Instant,
     first_room_at: Option<Instant>,
@@ -125,15 +126,15 @@ pub struct Keel {
 
 #[derive(Debug, Clone)]
 enum Mode {
-    /// Grows each round trip until a queue or losses show that the link is full; it has seen a queue
-    /// for this many turns.
+    /// Grows each round trip until a queue or losses show that the link is full; it has seen a
+    /// queue for this many rounds.
     Start { slow: u32, rate: f64 },
     /// Sends less than arrives until the window is down to `to` bytes.
     Drain { to: f64 },
     /// Keeps the queue at the target.
     Track,
-    /// Makes room for `turns` more turns, then returns to a window of `back` bytes.
-    Yield { back: f64, turns: u32 },
+    /// Makes room for `rounds` more rounds, then returns to a window of `back` bytes.
+    Yield { back: f64, rounds: u32 },
     /// Keeps its share beside others.
     Hold(Hold),
     /// Answers marks in proportion to how many packets have them.
@@ -161,7 +162,7 @@ impl Keel {
             growth: 0,
             target_part: 1.0,
             curve: None,
-            crowd: None,
+            search: None,
             room_at: now,
             first_room_at: None,
         }
@@ -191,7 +192,7 @@ impl Keel {
             window: self.window,
             least: LEAST_PACKETS * self.packet(),
             base: self.delay.base(),
-            stand: self.delay.stand(),
+            standing: self.delay.standing(),
             target: self.target(),
             short: self.delay.short(),
             quiet: self.delay.quiet(),
@@ -223,9 +224,9 @@ impl Keel {
         let target = self.own_target().map_or(target::FIRST, |own| {
             own.mul_f64(self.target_part) + self.delay.noise()
         });
-        self.crowd
+        self.search
             .as_ref()
-            .map_or(target, |crowd| target.min(crowd.target()))
+            .map_or(target, |search| target.min(search.target()))
     }
 
     /// Whether the last eight round trips show a queue that is not short.
@@ -234,7 +235,7 @@ impl Keel {
         self.delay.recent().is_some_and(|rtt| rtt > most)
     }
 
-    /// START, for each ACK, after this many turns behind a queue.
+    /// START, for each ACK, after this many rounds behind a queue.
     fn start(&mut self, ack: &Ack, slow: u32) {
         let is_delayed = self.is_delayed();
         let is_stretched = ack.delivery.is_some_and(|delivery| {
@@ -243,7 +244,7 @@ impl Keel {
                     .send_interval
                     .mul_f64(self.switches.stretched(STRETCHED))
         });
-        let is_over = is_stretched || slow >= SLOW_TURNS || !self.switches.slow_start();
+        let is_over = is_stretched || slow >= SLOW_ROUNDS || !self.switches.slow_start();
         if is_delayed && is_over {
             return self.leave_start();
         }
@@ -265,16 +266,16 @@ impl Keel {
         }
     }
 
-    /// START, for each turn. Losses end it that come while delivery no longer grows: a path that loses
-    /// packets by itself delivers more of a larger window.
-    fn start_turn(&mut self, turn: &Turn) {
+    /// START, for each round. Losses end it that come while delivery no longer grows: a path that
+    /// loses packets by itself delivers more of a larger window.
+    fn start_round(&mut self, round: &Round) {
         let is_delayed = self.is_delayed();
         let is_lossy = self.losses.count(self.mtu, false);
         let Mode::Start { slow, rate } = &mut self.mode else {
             return;
         };
         *slow = if is_delayed { *slow + 1 } else { 0 };
-        let is_flat = turn.rate < STRETCHED * std::mem::replace(rate, turn.rate);
+        let is_flat = round.rate < STRETCHED * std::mem::replace(rate, round.rate);
         if is_lossy && is_flat {
             self.leave_start();
         }
@@ -302,24 +303,24 @@ impl Keel {
     fn track(&mut self) {
         self.mode = Mode::Track;
         self.growth = 0;
-        self.crowd = None;
+        self.search = None;
         self.curve = None;
     }
 
-    /// TRACK, for each turn.
-    fn track_turn(&mut self, now: Instant, turn: &Turn) {
+    /// TRACK, for each round.
+    fn track_round(&mut self, now: Instant, round: &Round) {
         let seen = self.seen(now);
-        self.unmarked_turn(&seen);
-        match self.losses.judge(self.mtu, &seen, turn) {
+        self.unmarked_round(&seen);
+        match self.losses.judge(self.mtu, &seen, round) {
             Verdict::Tolerated => {}
-            Verdict::Excess { many } => return self.give_way_to_loss(&seen, turn, many),
+            Verdict::Excess { many } => return self.give_way_to_loss(&seen, round, many),
             Verdict::Path(window) => {
                 self.window = self.window.max(window);
                 self.curve = None;
                 return;
             }
         }
-        if turn.is_lossy {
+        if round.is_lossy {
             if seen.queue() * 2 > seen.target && self.switches.shrunk_target() {
                 self.target_part = (self.target_part * CUT).max(LEAST_PART);
             }
@@ -327,18 +328,18 @@ impl Keel {
             self.target_part = (self.target_part * PART_RISE).min(1.0);
         }
         // A window that is not in use says nothing about the path.
-        if !turn.is_used {
+        if !round.is_used {
             self.growth = 0;
         } else if seen.stands() {
-            self.crowded(&seen);
+            self.above_target(&seen);
         } else {
-            self.calm(&seen, turn.rate);
+            self.calm(&seen, round.rate);
         }
     }
 
-    fn give_way_to_loss(&mut self, seen: &Seen, turn: &Turn, many: bool) {
+    fn give_way_to_loss(&mut self, seen: &Seen, round: &Round, many: bool) {
         self.routers.on_excess_losses(seen, &mut self.delay);
-        let delivered = self.window.min(turn.rate * seen.stand.as_secs_f64());
+        let delivered = self.window.min(round.rate * seen.standing.as_secs_f64());
         let kept = self.switches.delivered_factor(DELIVERED_FACTOR);
         let cut = self.switches.cut(CUT);
         let factor = if many { self.switches.beta(BETA) } else { cut };
@@ -361,23 +362,23 @@ impl Keel {
         self.growth = 0;
     }
 
-    /// A turn ended above the target.
-    fn crowded(&mut self, seen: &Seen) {
-        let crowd = self.crowd.get_or_insert_with(|| Crowd::new(seen));
-        match crowd.turn(seen) {
+    /// A round ended above the target.
+    fn above_target(&mut self, seen: &Seen) {
+        let search = self.search.get_or_insert_with(|| Search::new(seen));
+        match search.round(seen) {
             Answer::GiveWay(window) => self.set_window(window.max(self.kept())),
             Answer::Longer(window) => {
-                if self.delay.told() * 2 > seen.queue() {
+                if self.delay.reported() * 2 > seen.queue() {
                     self.routers.distrust(seen.now, &mut self.delay);
                 } else {
                     self.delay.rebase();
                 }
-                (self.crowd, self.curve) = (None, None);
+                (self.search, self.curve) = (None, None);
                 self.window = window;
             }
-            Answer::Others { .. } if !self.switches.hold() => self.crowd = None,
-            Answer::Others { window, same_rate } => {
-                self.crowd = None;
+            Answer::CrossTraffic { .. } if !self.switches.hold() => self.search = None,
+            Answer::CrossTraffic { window, same_rate } => {
+                self.search = None;
                 let back = self.back();
                 self.window = self.window.max(window) + back;
                 let hold = Hold::new(&self.seen(seen.now), same_rate + back, self.packet());
@@ -387,15 +388,15 @@ impl Keel {
         self.growth = 0;
     }
 
-    /// A turn ended within the target, in which `rate` bytes per second were acknowledged.
+    /// A round ended within the target, in which `rate` bytes per second were acknowledged.
     fn calm(&mut self, seen: &Seen, rate: f64) {
         // What made the queue is still there as long as it leaves no room to grow.
         let has_room = seen.queue()
             < seen
                 .target
                 .mul_f64(self.switches.growth_queue(GROWTH_QUEUE));
-        if let Some(crowd) = self.crowd.take_if(|_| has_room) {
-            self.crowd = crowd.ease();
+        if let Some(search) = self.search.take_if(|_| has_room) {
+            self.search = search.ease();
         }
         if self.switches.make_room() && self.is_base_old(seen.now) {
             self.make_room(seen.now);
@@ -406,9 +407,9 @@ impl Keel {
         }
     }
 
-    /// Grows by 1, 2, 4, ... packets (AdaVegas's rows) while the queue is far below the target, by at
-    /// most a quarter, and by at most eight packets near it. Where the path stalls, the window grows to
-    /// what keeps the link busy at the rate of now.
+    /// Grows by 1, 2, 4, ... packets (AdaVegas's rows) while the queue is far below the target, by
+    /// at most a quarter, and by at most eight packets near it. Where the path stalls, the window
+    /// grows to what keeps the link busy at the rate of now.
     fn grow(&mut self, seen: &Seen, rate: f64) {
         self.growth += 1;
         let packet = self.packet();
@@ -429,9 +430,9 @@ impl Keel {
         if let Some(curve) = self.curve.filter(|_| self.switches.curve()) {
             // Each loss of a small window counts: without Reno's growth it would never be regained.
             let limit = if self.window < COUNTED_PACKETS * packet {
-                curve.window(seen.now, seen.stand)
+                curve.window(seen.now, seen.standing)
             } else {
-                curve.alone(seen.now, seen.stand)
+                curve.alone(seen.now, seen.standing)
             };
             next = next.min(self.window.max(limit * packet));
         }
@@ -452,11 +453,11 @@ impl Keel {
 
     /// YIELD begins.
     fn make_room(&mut self, now: Instant) {
-        let empty = self.delay.base().as_secs_f64() / self.delay.stand().as_secs_f64();
+        let empty = self.delay.base().as_secs_f64() / self.delay.standing().as_secs_f64();
         self.room_at = now;
         self.mode = Mode::Yield {
             back: self.window,
-            turns: YIELD_TURNS,
+            rounds: YIELD_ROUNDS,
         };
         self.set_window((self.window * (0.9 * empty).max(LEAST_YIELD)).max(self.kept()));
     }
@@ -488,27 +489,27 @@ impl Controller for Keel {
         if self.marks.on_ack(ack) {
             self.marked(ack.now);
         }
-        let Some(turn) = self.rates.on_ack(ack, is_full, self.delay.span()) else {
+        let Some(round) = self.rates.on_ack(ack, is_full, self.delay.span()) else {
             return;
         };
-        self.delay.on_turn(ack.now);
+        self.delay.on_round(ack.now);
         if !matches!(self.mode, Mode::Scale) {
-            self.marks.begin_round();
+            self.marks.begin_virtual_round();
         }
         match &mut self.mode {
-            Mode::Start { .. } => self.start_turn(&turn),
+            Mode::Start { .. } => self.start_round(&round),
             Mode::Drain { .. } => {}
-            Mode::Track => self.track_turn(ack.now, &turn),
-            Mode::Yield { back, turns } => {
-                *turns -= 1;
-                if *turns == 0 {
+            Mode::Track => self.track_round(ack.now, &round),
+            Mode::Yield { back, rounds } => {
+                *rounds -= 1;
+                if *rounds == 0 {
                     self.window = *back;
                     self.mode = Mode::Track;
-                    self.crowd = None;
+                    self.search = None;
                 }
             }
-            Mode::Hold(_) => self.hold_turn(ack.now, &turn),
-            Mode::Scale => self.scale_turn(ack.now, &turn),
+            Mode::Hold(_) => self.hold_round(ack.now, &round),
+            Mode::Scale => self.scale_round(ack.now, &round),
         }
     }
 
@@ -543,7 +544,7 @@ impl Controller for Keel {
             Mode::Track if event.cause == Cause::Loss && counts => {
                 self.lower(event.now, self.switches.beta(BETA) * window, window);
             }
-            // Losses of larger windows are judged by their share, each turn.
+            // Losses of larger windows are judged by their share, each round.
             _ if event.cause == Cause::Loss => {}
             Mode::Start { .. } => self.leave_start(),
             Mode::Track => {

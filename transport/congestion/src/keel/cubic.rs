@@ -44,8 +44,8 @@ impl Curve {
         self.most
     }
 
-    /// The window at `now`, on a path of `rtt` (RFC 9438, sections 4.2 to 4.5; Reno's window grows as
-    /// slowly beyond the last reduction as below it, as in RFC 8312, section 4.2).
+    /// The window at `now`, on a path of `rtt` (RFC 9438, sections 4.2 to 4.5; Reno's window grows
+    /// as slowly beyond the last reduction as below it, as in RFC 8312, section 4.2).
     pub(super) fn window(&self, now: Instant, rtt: Duration) -> f64 {
         self.cubic(now, rtt).max(self.reno(now, rtt))
     }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn on_short_paths_it_grows_like_reno_also_beyond_its_last_window() {
         let curve = Curve::new(epoch(), 7.0, 10.0, BETA);
-        let after = |turns: u32| curve.window(epoch() + ms(10) * turns, ms(10));
+        let after = |rounds: u32| curve.window(epoch() + ms(10) * rounds, ms(10));
         // 0.53 packets a round trip.
         assert!((after(4) - 9.1).abs() < 0.1, "{}", after(4));
         assert!((after(16) - 15.5).abs() < 0.1, "{}", after(16));

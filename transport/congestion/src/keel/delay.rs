@@ -26,8 +26,8 @@ const LEAST_SAMPLES: f64 = 4.0;
 /// Jitter beyond an empty round trip, or beyond this if that is shorter, is not allowed for.
 const MOST_JITTER: Duration = Duration::from_millis(30);
 
-/// A round trip that was not seen for this long, or for this many empty round trips if that is longer,
-/// is old.
+/// A round trip that was not seen for this long, or for this many empty round trips if that is
+/// longer, is old.
 const OLD: Duration = Duration::from_secs(10);
 const OLD_RTTS: u32 = 40;
 
@@ -53,11 +53,11 @@ pub(super) struct Delay {
     recent: VecDeque<Duration>,
     /// Round trips less the queueing that routers report, and that queueing on the way there.
     unexplained: Standing,
-    told: Standing,
-    /// What stood at the end of each turn, until it is old.
-    turns: Standing,
+    reported: Standing,
+    /// What stood at the end of each round, until it is old.
+    rounds: Standing,
     /// The longest queue that they have reported since it was last read.
-    longest_told: Duration,
+    longest_reported: Duration,
     /// The least of each piece, newest last.
     pieces: VecDeque<Duration>,
     piece_since: Option<Instant>,
@@ -67,7 +67,7 @@ pub(super) struct Delay {
     /// What queues on the way back, as far as routers tell, weighted as [`Self::smoothed`], which
     /// alone has it.
     back: Duration,
-    /// Routers told the last queueing times.
+    /// Routers reported the last queueing times.
     is_told: bool,
     /// All routers on the way seem to have done so.
     is_complete: bool,
@@ -108,7 +108,7 @@ impl Standing {
 pub(super) struct Queueing {
     pub(super) there: Duration,
     pub(super) back: Duration,
-    /// All routers seem to have told theirs.
+    /// All routers seem to have reported theirs.
     pub(super) is_complete: bool,
 }
 
@@ -135,8 +135,8 @@ impl Delay {
         let span = self.span();
         let rtt = rtt.saturating_sub(queueing.there).max(LEAST_RTT);
         self.unexplained.push(now, rtt, span);
-        self.told.push(now, queueing.there, span);
-        self.longest_told = self.longest_told.max(queueing.there);
+        self.reported.push(now, queueing.there, span);
+        self.longest_reported = self.longest_reported.max(queueing.there);
         let piece = self.switches.standing(STANDING);
         self.noise.on_rtt(now, rtt, piece);
         let least = self.base();
@@ -155,16 +155,16 @@ impl Delay {
         }
     }
 
-    /// A turn ends.
-    pub(super) fn on_turn(&mut self, now: Instant) {
-        let (stand, old) = (self.stand(), self.old());
-        self.turns.push(now, stand, old);
+    /// A round ends.
+    pub(super) fn on_round(&mut self, now: Instant) {
+        let (standing, old) = (self.standing(), self.old());
+        self.rounds.push(now, standing, old);
     }
 
-    /// When the least of what stood at the ends of turns did so. Flows that share a queue see it at
-    /// the same time.
+    /// When the least of what stood at the ends of rounds did so. Flows that share a queue see it
+    /// at the same time.
     pub(super) fn low_at(&self) -> Option<Instant> {
-        self.turns.samples.front().map(|(at, _)| *at)
+        self.rounds.samples.front().map(|(at, _)| *at)
     }
 
     /// The age at which a round trip is old.
@@ -179,13 +179,13 @@ impl Delay {
     }
 
     /// The queue that stands on the way there, as far as routers tell.
-    pub(super) fn told(&self) -> Duration {
-        self.told.least()
+    pub(super) fn reported(&self) -> Duration {
+        self.reported.least()
     }
 
-    /// The longest queue that routers told on the way there since the last call.
-    pub(super) fn take_longest_told(&mut self) -> Duration {
-        std::mem::take(&mut self.longest_told)
+    /// The longest queue that routers reported on the way there since the last call.
+    pub(super) fn take_longest_reported(&mut self) -> Duration {
+        std::mem::take(&mut self.longest_reported)
     }
 
     /// Forgets what routers said: until there are new samples, the round trip is the smoothed one.
@@ -194,7 +194,7 @@ impl Delay {
         (self.back, self.is_told) = (Duration::ZERO, false);
         self.recent.clear();
         self.pieces = VecDeque::from([rtt]);
-        (self.unexplained, self.told) = Default::default();
+        (self.unexplained, self.reported) = Default::default();
         self.unexplained.push(now, rtt, Duration::ZERO);
     }
 
@@ -232,7 +232,7 @@ impl Delay {
     /// The least round trip of the last [`Self::span`]: without noise that comes and goes. Queueing
     /// that routers report is no noise. The rest may be, and counts only above the noise, or not at
     /// all if all routers report.
-    pub(super) fn stand(&self) -> Duration {
+    pub(super) fn standing(&self) -> Duration {
         let unexplained = self.unexplained.least();
         if !self.is_told {
             return unexplained;
@@ -241,7 +241,7 @@ impl Delay {
             true => Duration::ZERO,
             false => unexplained.saturating_sub(self.base() + self.jitter()),
         };
-        self.base() + self.told() + beyond
+        self.base() + self.reported() + beyond
     }
 
     /// The part of the queue that may be jitter.
@@ -351,7 +351,7 @@ mod tests {
         }
     }
 
-    fn told(there: u64, back: u64, is_complete: bool) -> Option<Queueing> {
+    fn reported(there: u64, back: u64, is_complete: bool) -> Option<Queueing> {
         Some(Queueing {
             there: ms(there),
             back: ms(back),
@@ -365,7 +365,7 @@ mod tests {
         feed(&mut delay, 0..1000, ms(40));
         let late = (1000..2000).step_by(10).find(|at| {
             delay.on_rtt(epoch() + ms(*at), ms(60), None);
-            delay.stand() == ms(60)
+            delay.standing() == ms(60)
         });
         assert_eq!(late, Some(1020), "at least 25 ms after the last without");
     }
@@ -380,19 +380,19 @@ mod tests {
     }
 
     #[test]
-    fn the_last_turn_with_the_least_round_trip_of_ten_seconds_is_remembered() {
+    fn the_last_round_with_the_least_round_trip_of_ten_seconds_is_remembered() {
         let mut delay = Delay::default();
-        let mut turn = |at, rtt| {
+        let mut round = |at, rtt| {
             delay.on_rtt(epoch() + ms(at), ms(rtt), None);
-            delay.on_turn(epoch() + ms(at));
+            delay.on_round(epoch() + ms(at));
             delay.low_at().map(|low| low - epoch())
         };
-        assert_eq!(turn(0, 60), Some(ms(0)));
-        assert_eq!(turn(1000, 90), Some(ms(0)));
-        assert_eq!(turn(2000, 60), Some(ms(2000)), "the later of two");
-        assert_eq!(turn(7000, 90), Some(ms(2000)));
-        assert_eq!(turn(8000, 80), Some(ms(2000)));
-        assert_eq!(turn(12_001, 90), Some(ms(8000)), "old ones are forgotten");
+        assert_eq!(round(0, 60), Some(ms(0)));
+        assert_eq!(round(1000, 90), Some(ms(0)));
+        assert_eq!(round(2000, 60), Some(ms(2000)), "the later of two");
+        assert_eq!(round(7000, 90), Some(ms(2000)));
+        assert_eq!(round(8000, 80), Some(ms(2000)));
+        assert_eq!(round(12_001, 90), Some(ms(8000)), "old ones are forgotten");
     }
 
     #[test]
@@ -409,21 +409,21 @@ mod tests {
     fn reported_queueing_is_no_part_of_the_empty_round_trip() {
         let mut delay = Delay::default();
         for at in 0..100 {
-            delay.on_rtt(epoch() + ms(10 * at), ms(70), told(20, 10, false));
+            delay.on_rtt(epoch() + ms(10 * at), ms(70), reported(20, 10, false));
         }
         assert!(delay.is_told);
-        assert_eq!((delay.base(), delay.stand()), (ms(40), ms(60)));
-        assert_eq!(delay.told(), ms(20));
+        assert_eq!((delay.base(), delay.standing()), (ms(40), ms(60)));
+        assert_eq!(delay.reported(), ms(20));
         assert!(delay.back() > ms(9), "{:?}", delay.back());
-        assert_eq!(delay.take_longest_told(), ms(20));
-        assert_eq!(delay.take_longest_told(), Duration::ZERO);
-        // 15 ms more that no router tells: noise, if all have told theirs.
-        for (is_complete, stand) in [(true, 60), (false, 75)] {
+        assert_eq!(delay.take_longest_reported(), ms(20));
+        assert_eq!(delay.take_longest_reported(), Duration::ZERO);
+        // 15 ms more that no router tells: noise, if all have reported theirs.
+        for (is_complete, standing) in [(true, 60), (false, 75)] {
             let mut delay = delay.clone();
             for at in 100..200 {
-                delay.on_rtt(epoch() + ms(10 * at), ms(85), told(20, 10, is_complete));
+                delay.on_rtt(epoch() + ms(10 * at), ms(85), reported(20, 10, is_complete));
             }
-            assert_eq!(delay.stand(), ms(stand), "{is_complete}");
+            assert_eq!(delay.standing(), ms(standing), "{is_complete}");
         }
     }
 
@@ -431,15 +431,15 @@ mod tests {
     fn routers_that_proved_wrong_leave_the_smoothed_round_trip() {
         let mut delay = Delay::default();
         for at in 0..100 {
-            delay.on_rtt(epoch() + ms(10 * at), ms(70), told(20, 10, false));
+            delay.on_rtt(epoch() + ms(10 * at), ms(70), reported(20, 10, false));
         }
         delay.distrust(epoch() + ms(1000));
         assert!(!delay.is_told);
         let smoothed = delay.smoothed();
         assert!(smoothed > ms(69), "{smoothed:?}");
-        assert_eq!((delay.base(), delay.stand()), (smoothed, smoothed));
+        assert_eq!((delay.base(), delay.standing()), (smoothed, smoothed));
         assert_eq!(
-            (delay.back(), delay.told()),
+            (delay.back(), delay.reported()),
             (Duration::ZERO, Duration::ZERO)
         );
         assert_eq!(delay.recent(), None);

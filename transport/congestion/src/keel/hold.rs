@@ -2,20 +2,20 @@
 
 use std::time::{Duration, Instant};
 
-use super::crowd::{FOLLOWS, Reference, Seen};
 use super::cubic::{BETA, Curve};
-use super::rate::Turn;
+use super::rate::Round;
+use super::search::{FOLLOWS, Reference, Seen};
 use super::{Keel, Mode, USED};
 use crate::window::minimum_window;
 
-/// This part of the window remains for up to [`ROOM_TURNS`] turns: time to drain, and for the others
-/// to answer.
+/// This part of the window remains for up to [`ROOM_ROUNDS`] rounds: time to drain, and for the
+/// others to answer.
 const ROOM: f64 = 0.5;
-const ROOM_TURNS: u32 = 3;
+const ROOM_ROUNDS: u32 = 3;
 
-/// The others are gone if the queue is short for this many turns although the window is back at this
-/// part of where they stopped it.
-const QUIET_TURNS: u32 = 2;
+/// Cross traffic is gone if the queue is short for this many rounds although the window is back at
+/// this part of where they stopped it.
+const QUIET_ROUNDS: u32 = 2;
 const REGROWN: f64 = 0.95;
 
 /// A window that grows by CUBIC's rule.
@@ -31,17 +31,17 @@ pub(super) struct Hold {
 struct Room {
     /// What was before.
     before: Reference,
-    turns: u32,
+    rounds: u32,
 }
 
-/// What to do after a turn.
+/// What to do after a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Next {
     /// Continue with this window, in bytes.
     Window(f64),
     /// Make room: continue with this window, in bytes.
     Room(f64),
-    /// The others are gone; continue with this window, in bytes.
+    /// Cross traffic is gone; continue with this window, in bytes.
     Leave(f64),
 }
 
@@ -56,9 +56,9 @@ impl Hold {
         }
     }
 
-    /// A turn ends on a path with this smoothed round trip. `is_room_due` says that it is time to
-    /// make room; `unused` is the turn's length if the window was not in use.
-    pub(super) fn turn(
+    /// A round ends on a path with this smoothed round trip. `is_room_due` says that it is time to
+    /// make room; `unused` is the round's length if the window was not in use.
+    pub(super) fn round(
         &mut self,
         seen: &Seen,
         smoothed: Duration,
@@ -70,18 +70,18 @@ impl Hold {
             return Next::Leave(seen.window);
         }
         if let Some(room) = &mut self.room {
-            room.turns += 1;
+            room.rounds += 1;
             let own = room
                 .before
-                .followed(ROOM * room.before.window, seen.stand, seen.base);
-            if room.turns < ROOM_TURNS {
+                .followed(ROOM * room.before.window, seen.standing, seen.base);
+            if room.rounds < ROOM_ROUNDS {
                 return Next::Window(seen.window);
             }
-            let Reference { window, stand } = room.before;
+            let Reference { window, standing } = room.before;
             self.room = None;
             if own > seen.switches.follows(FOLLOWS) {
                 // All who fill the queue have made room: each takes what fits of its window.
-                let fits = (seen.base + seen.target).as_secs_f64() / stand.as_secs_f64();
+                let fits = (seen.base + seen.target).as_secs_f64() / standing.as_secs_f64();
                 return Next::Leave(window * fits.clamp(ROOM, 1.0));
             }
             return Next::Window(window.max(seen.window));
@@ -91,7 +91,7 @@ impl Hold {
             true => self.quiet + 1,
             false => 0,
         };
-        if self.quiet >= QUIET_TURNS {
+        if self.quiet >= QUIET_ROUNDS {
             return Next::Leave(seen.window);
         }
         if let Some(time) = unused {
@@ -101,9 +101,9 @@ impl Hold {
         if is_room_due {
             let before = Reference {
                 window: seen.window,
-                stand: seen.stand,
+                standing: seen.standing,
             };
-            self.room = Some(Room { before, turns: 0 });
+            self.room = Some(Room { before, rounds: 0 });
             return Next::Room(ROOM * seen.window);
         }
         let grown = self.curve.window(seen.now, smoothed) * mtu;
@@ -130,8 +130,8 @@ impl Hold {
 }
 
 impl Keel {
-    /// HOLD, for each turn.
-    pub(super) fn hold_turn(&mut self, now: Instant, turn: &Turn) {
+    /// HOLD, for each round.
+    pub(super) fn hold_round(&mut self, now: Instant, round: &Round) {
         let seen = self.seen(now);
         let smoothed = self.delay.smoothed();
         let low_at = self.delay.low_at().map_or(now, |at| at.max(self.room_at));
@@ -141,9 +141,9 @@ impl Keel {
         let Mode::Hold(hold) = &mut self.mode else {
             return;
         };
-        let is_used = turn.in_flight as f64 >= USED * seen.window;
-        let unused = (!is_used).then_some(turn.length);
-        let next = hold.turn(&seen, smoothed, is_room_due, unused, mtu);
+        let is_used = round.in_flight as f64 >= USED * seen.window;
+        let unused = (!is_used).then_some(round.length);
+        let next = hold.round(&seen, smoothed, is_room_due, unused, mtu);
         let least = minimum_window(self.mtu) as f64;
         match next {
             Next::Window(window) => self.window = window.max(least),
@@ -170,21 +170,21 @@ mod tests {
         Hold::new(seen, most, MTU)
     }
 
-    /// Runs turns of 100 ms, of which each fiftieth is due for room, with round trips that `rtt`
-    /// computes from the window; returns the turn at which keel leaves, and the windows.
-    fn hold(turns: u64, rtt: impl Fn(f64) -> Duration) -> (Option<u64>, Vec<f64>) {
-        let seen = |turn, window| Seen {
-            now: epoch() + ms(100 * turn),
+    /// Runs rounds of 100 ms, of which each fiftieth is due for room, with round trips that `rtt`
+    /// computes from the window; returns the round at which keel leaves, and the windows.
+    fn hold(rounds: u64, rtt: impl Fn(f64) -> Duration) -> (Option<u64>, Vec<f64>) {
+        let seen = |round, window| Seen {
+            now: epoch() + ms(100 * round),
             window,
             ..Seen::standing(rtt(window))
         };
         let mut windows = vec![100_000.0];
         let mut hold = new(&seen(0, 100_000.0), 100_000.0);
-        for turn in 1..turns {
-            let seen = seen(turn, windows[windows.len() - 1]);
-            match hold.turn(&seen, ms(100), turn % 50 == 20, None, MTU) {
+        for round in 1..rounds {
+            let seen = seen(round, windows[windows.len() - 1]);
+            match hold.round(&seen, ms(100), round % 50 == 20, None, MTU) {
                 Next::Window(window) | Next::Room(window) => windows.push(window),
-                Next::Leave(_) => return (Some(turn), windows),
+                Next::Leave(_) => return (Some(round), windows),
             }
         }
         (None, windows)
@@ -207,7 +207,7 @@ mod tests {
         let (left, _) = hold(200, |window| {
             Duration::from_secs_f64(window / 1e6).max(ms(50))
         });
-        assert_eq!(left, Some(23), "three turns after it made room, at 2 s");
+        assert_eq!(left, Some(23), "three rounds after it made room, at 2 s");
     }
 
     #[test]
@@ -218,12 +218,12 @@ mod tests {
     #[test]
     fn it_leaves_when_routers_count_nobody_else_any_more() {
         let seen = Seen::standing(ms(100));
-        let turn = |is_alone| {
+        let round = |is_alone| {
             let now = Seen { is_alone, ..seen };
-            new(&seen, 100_000.0).turn(&now, ms(100), false, None, MTU)
+            new(&seen, 100_000.0).round(&now, ms(100), false, None, MTU)
         };
-        assert_eq!(turn(true), Next::Leave(100_000.0));
-        assert!(matches!(turn(false), Next::Window(_)));
+        assert_eq!(round(true), Next::Leave(100_000.0));
+        assert!(matches!(round(false), Next::Window(_)));
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
             window: 70_000.0,
             ..seen
         };
-        let Next::Window(window) = hold.turn(&at, ms(100), false, None, MTU) else {
+        let Next::Window(window) = hold.round(&at, ms(100), false, None, MTU) else {
             panic!("the queue is long");
         };
         assert!((94_000.0..97_000.0).contains(&window), "{window}");
@@ -251,12 +251,12 @@ mod tests {
             ..seen
         };
         let new = || new(&seen, 200_000.0);
-        let at_once = new().turn(&seen, ms(100), false, None, MTU);
+        let at_once = new().round(&seen, ms(100), false, None, MTU);
         let mut paused = new();
-        let unused = paused.turn(&later, ms(100), false, Some(ms(1000)), MTU);
+        let unused = paused.round(&later, ms(100), false, Some(ms(1000)), MTU);
         assert_eq!(unused, Next::Window(100_000.0));
-        assert_eq!(paused.turn(&later, ms(100), false, None, MTU), at_once);
-        assert_ne!(new().turn(&later, ms(100), false, None, MTU), at_once);
+        assert_eq!(paused.round(&later, ms(100), false, None, MTU), at_once);
+        assert_ne!(new().round(&later, ms(100), false, None, MTU), at_once);
     }
 
     #[test]
@@ -274,15 +274,15 @@ mod tests {
     #[test]
     fn a_short_queue_says_nothing_before_the_window_is_back_where_it_was() {
         let seen = Seen::standing(ms(54));
-        let quiet = |window, stand| {
+        let quiet = |window, standing| {
             let mut hold = new(&seen, 200_000.0);
             let now = Seen {
                 window,
-                stand: ms(stand),
+                standing: ms(standing),
                 ..seen
             };
-            hold.turn(&now, ms(54), false, None, MTU);
-            hold.turn(&now, ms(54), false, None, MTU) == Next::Leave(window)
+            hold.round(&now, ms(54), false, None, MTU);
+            hold.round(&now, ms(54), false, None, MTU) == Next::Leave(window)
         };
         assert!(quiet(190_000.0, 54), "at 0.95 of it");
         assert!(!quiet(189_000.0, 54), "below");

@@ -1,15 +1,15 @@
 //! One law for loss: what the path loses anyway is not answered, and the rest is.
 //!
-//! A path that loses a part of the packets by itself loses the same part of a smaller window: what it
-//! delivers falls with the window. A link or a policer that is sent too much delivers the same after
-//! the window fell, and loses less.
+//! A path that loses a part of the packets by itself loses the same part of a smaller window: what
+//! it delivers falls with the window. A link or a policer that is sent too much delivers the same
+//! after the window fell, and loses less.
 
 use std::time::Duration;
 
 use super::COUNTED_PACKETS;
-use super::crowd::{COMPARED, FOLLOWS, Seen, followed};
-use super::rate::Turn;
+use super::rate::Round;
 use super::row::Switches;
+use super::search::{COMPARED, FOLLOWS, Seen, followed};
 
 /// A share of losses is judged over this many packets' bytes.
 const PACKETS: f64 = 250.0;
@@ -28,7 +28,7 @@ const MOST_PATH: f64 = 0.22;
 /// What the path loses anyway falls towards a lower share by this part of the difference.
 const PATH_FALL: f64 = 0.125;
 
-/// What to do about the losses of a turn.
+/// What to do about the losses of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Verdict {
     /// No more than the path loses anyway.
@@ -59,7 +59,7 @@ struct Trial {
     /// The window in bytes and the share of losses at the beginning.
     window: f64,
     share: f64,
-    /// Bytes per second that the turn after it delivered.
+    /// Bytes per second that the round after it delivered.
     rate: Option<f64>,
     /// Losses since then, and the sum of the queues at them, in seconds.
     losses: f64,
@@ -92,8 +92,8 @@ impl Losses {
         (self.acked, self.lost, self.trial) = (0.0, 0.0, None);
     }
 
-    /// Whether more was lost lately than is tolerated: for windows so small that no share can be told
-    /// from chance in time.
+    /// Whether more was lost lately than is tolerated: for windows so small that no share can be
+    /// told from chance in time.
     pub(super) fn exceed(&self, stands: bool) -> bool {
         let (lost, seen) = self.last;
         self.lost + lost > self.tolerated(stands) * (self.acked + self.lost + seen)
@@ -110,9 +110,9 @@ impl Losses {
         self.last.0 / self.last.1.max(1.0)
     }
 
-    /// Counts what was lost since the share before, at the end of a turn, with full-size packets of
-    /// `mtu` bytes, while a queue `stands` or not: whether it is more than is tolerated. What was
-    /// judged counts no more.
+    /// Counts what was lost since the share before, at the end of a round, with full-size packets
+    /// of `mtu` bytes, while a queue `stands` or not: whether it is more than is tolerated. What
+    /// was judged counts no more.
     pub(super) fn count(&mut self, mtu: u16, stands: bool) -> bool {
         let packet = f64::from(mtu);
         let seen = self.acked + self.lost;
@@ -132,16 +132,16 @@ impl Losses {
         is_excess
     }
 
-    /// Judges the losses of a turn.
-    pub(super) fn judge(&mut self, mtu: u16, seen: &Seen, turn: &Turn) -> Verdict {
+    /// Judges the losses of a round.
+    pub(super) fn judge(&mut self, mtu: u16, seen: &Seen, round: &Round) -> Verdict {
         let is_excess = self.count(mtu, seen.stands());
         let share = self.last_share();
         let goes_on = is_excess || share > self.tolerated(seen.stands());
         self.trial.take_if(|_| seen.stands() || !goes_on);
         if let Some(trial) = &mut self.trial
-            && turn.is_used
+            && round.is_used
         {
-            trial.rate.get_or_insert(turn.rate);
+            trial.rate.get_or_insert(round.rate);
         }
         if !is_excess {
             return Verdict::Tolerated;
@@ -151,7 +151,7 @@ impl Losses {
             // A window of few packets cannot fall enough to show what follows.
             Some(trial) if seen.window <= COMPARED * trial.window || trial.is_small(mtu) => {
                 self.trial = None;
-                if self.switches.path_losses() && trial.shows_path(share, seen, turn.rate, mtu) {
+                if self.switches.path_losses() && trial.shows_path(share, seen, round.rate, mtu) {
                     self.path = (share + trial.share) / 2.0;
                     return Verdict::Path(trial.window);
                 }
@@ -174,8 +174,8 @@ impl Losses {
 }
 
 impl Trial {
-    /// Whether losses came at short queues, and neither became rarer as the window fell nor left the
-    /// rate, now `rate` bytes per second, as it was.
+    /// Whether losses came at short queues, and neither became rarer as the window fell nor left
+    /// the rate, now `rate` bytes per second, as it was.
     fn shows_path(&self, share: f64, seen: &Seen, rate: f64, mtu: u16) -> bool {
         let is_short = self.queues <= self.losses * seen.short.as_secs_f64();
         let follows = |before: f64| {
@@ -200,22 +200,22 @@ mod tests {
 
     const MTU: u16 = 1000;
 
-    /// Counts turns of 50 packets, each with this many lost, while no queue stands.
-    fn turns(losses: &mut Losses, count: u64, lost: u64) -> Vec<bool> {
-        let turn = |_| {
+    /// Counts rounds of 50 packets, each with this many lost, while no queue stands.
+    fn rounds(losses: &mut Losses, count: u64, lost: u64) -> Vec<bool> {
+        let round = |_| {
             losses.on_acked((50 - lost) * u64::from(MTU));
             losses.on_lost(lost * u64::from(MTU), Duration::ZERO);
             losses.count(MTU, false)
         };
-        (0..count).map(turn).collect()
+        (0..count).map(round).collect()
     }
 
-    /// keel's answers to turns with a window of `window` packets over a path that loses this part,
-    /// and of what is left over `most` packets a turn drops the rest, with this queue at losses;
+    /// keel's answers to rounds with a window of `window` packets over a path that loses this part,
+    /// and of what is left over `most` packets a round drops the rest, with this queue at losses;
     /// returns the windows.
     fn answered(loses: f64, most: f64, queue: Duration) -> Vec<f64> {
         let mut losses = Losses::default();
-        // A turn delivers what the window of the turn before sent.
+        // A round delivers what the window of the round before sent.
         let (mut window, mut next) = (100.0, 100.0);
         (0..40)
             .map(|_| {
@@ -229,7 +229,7 @@ mod tests {
                     window: 1000.0 * window,
                     ..Seen::standing(ms(50))
                 };
-                match losses.judge(MTU, &seen, &Turn::used(1000.0 * delivered / 0.05)) {
+                match losses.judge(MTU, &seen, &Round::used(1000.0 * delivered / 0.05)) {
                     Verdict::Tolerated => next = window + 1.0,
                     Verdict::Excess { .. } => next = 0.85 * window,
                     Verdict::Path(before) => next = before / 1000.0,
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_tolerated_share_is_not_answered() {
-        assert!(!turns(&mut Losses::default(), 100, 1).contains(&true));
+        assert!(!rounds(&mut Losses::default(), 100, 1).contains(&true));
     }
 
     #[test]
@@ -287,23 +287,23 @@ mod tests {
             path: 0.1,
             ..Losses::default()
         };
-        turns(&mut losses, 5, 0);
+        rounds(&mut losses, 5, 0);
         assert_eq!(losses.path, 0.1 * 7.0 / 8.0, "250 packets, a share");
-        turns(&mut losses, 200, 0);
+        rounds(&mut losses, 200, 0);
         assert!(losses.path < 0.001, "{}", losses.path);
     }
 
     #[test]
-    fn losses_after_a_long_time_without_are_answered_in_a_turn_or_two() {
+    fn losses_after_a_long_time_without_are_answered_in_a_round_or_two() {
         let mut losses = Losses::default();
-        turns(&mut losses, 10_000, 0);
-        assert!(turns(&mut losses, 2, 15).contains(&true));
+        rounds(&mut losses, 10_000, 0);
+        assert!(rounds(&mut losses, 2, 15).contains(&true));
     }
 
     #[test]
     fn losses_exceed_what_is_tolerated_over_this_share_and_the_one_before() {
         let mut losses = Losses::default();
-        turns(&mut losses, 5, 0);
+        rounds(&mut losses, 5, 0);
         losses.on_acked(45 * u64::from(MTU));
         losses.on_lost(6 * u64::from(MTU), Duration::ZERO);
         assert!(!losses.exceed(false), "6 of 301, 2 % are 6.02");

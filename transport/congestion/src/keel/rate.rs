@@ -1,16 +1,16 @@
-//! What the path has been seen to deliver, and the turns in which keel decides.
+//! What the path has been seen to deliver, and the rounds in which keel decides.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::controller::Ack;
 
-/// The delivery rate is the greatest of this many turns and the present one.
-const TURNS: usize = 6;
+/// The delivery rate is the greatest of this many rounds and the present one.
+const ROUNDS: usize = 6;
 
-/// A turn: a round trip of data, at least as long as a queue must stand to count.
+/// A round: a round trip of data, at least as long as a queue must stand to count.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Turn {
+pub(super) struct Round {
     pub(super) length: Duration,
     /// Bytes per second that were acknowledged.
     pub(super) rate: f64,
@@ -23,8 +23,8 @@ pub(super) struct Turn {
 }
 
 #[cfg(test)]
-impl Turn {
-    /// A turn of 50 ms that used its window and delivered `rate` bytes per second.
+impl Round {
+    /// A round of 50 ms that used its window and delivered `rate` bytes per second.
     pub(super) fn used(rate: f64) -> Self {
         Self {
             length: Duration::from_millis(50),
@@ -40,13 +40,13 @@ impl Turn {
 #[derive(Debug, Clone)]
 pub(super) struct Rates {
     since: Instant,
-    /// The turn ends with a packet that was sent after this many bytes were delivered.
+    /// The round ends with a packet that was sent after this many bytes were delivered.
     ends: u64,
     acked: u64,
     used: bool,
     in_flight: u64,
     lossy: bool,
-    /// The greatest sample of this turn, bytes per second.
+    /// The greatest sample of this round, bytes per second.
     greatest: f64,
     past: VecDeque<f64>,
 }
@@ -75,9 +75,9 @@ impl Rates {
         self.lossy = true;
     }
 
-    /// Takes in an ACK, which found the window full or not; returns the turn that it ends. `least`
-    /// is the shortest turn.
-    pub(super) fn on_ack(&mut self, ack: &Ack, full: bool, least: Duration) -> Option<Turn> {
+    /// Takes in an ACK, which found the window full or not; returns the round that it ends. `least`
+    /// is the shortest round.
+    pub(super) fn on_ack(&mut self, ack: &Ack, full: bool, least: Duration) -> Option<Round> {
         self.acked += ack.bytes;
         self.used |= full;
         self.in_flight = self.in_flight.max(ack.in_flight);
@@ -96,7 +96,7 @@ impl Rates {
         if delivery.before < self.ends || length < least {
             return None;
         }
-        let turn = Turn {
+        let round = Round {
             length,
             rate: self.acked as f64 / length.as_secs_f64().max(1e-9),
             is_used: self.used,
@@ -104,17 +104,17 @@ impl Rates {
             is_lossy: self.lossy,
         };
         if self.greatest > 0.0 {
-            if self.past.len() == TURNS {
+            if self.past.len() == ROUNDS {
                 self.past.pop_front();
             }
             self.past.push_back(self.greatest);
         }
         self.begin(ack.now, delivery.total);
-        Some(turn)
+        Some(round)
     }
 
-    /// A turn begins with this ACK, if it shows what is delivered: it ends with a packet that leaves
-    /// after this.
+    /// A round begins with this ACK, if it shows what is delivered: it ends with a packet that
+    /// leaves after this.
     pub(super) fn begin_anew(&mut self, ack: &Ack) {
         if let Some(delivery) = ack.delivery {
             let greatest = self.greatest;
@@ -123,7 +123,7 @@ impl Rates {
         }
     }
 
-    /// A turn begins, after `total` bytes were delivered.
+    /// A round begins, after `total` bytes were delivered.
     fn begin(&mut self, now: Instant, total: u64) {
         *self = Self {
             ends: total,

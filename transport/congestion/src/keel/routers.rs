@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::crowd::Seen;
 use super::delay::{Delay, Queueing};
+use super::search::Seen;
 use crate::controller::{Ack, PathSample};
 use crate::freshness::feedback_lifetime;
 
@@ -21,7 +21,7 @@ pub(super) struct Routers {
     heard: Option<Instant>,
     /// The last round trip that they described; `None` once it was taken in.
     sample: Option<(Duration, Queueing)>,
-    /// Flows at the most crowded link, as they last counted them.
+    /// Flows at the most above_target link, as they last counted them.
     flows: Option<u32>,
     /// Until then they are not believed.
     distrusted: Option<Instant>,
@@ -44,8 +44,8 @@ impl Routers {
         }
     }
 
-    /// The round trip that an ACK measured. While routers tell queueing times, only those of headers
-    /// count: both values must belong to the same packets.
+    /// The round trip that an ACK measured. While routers tell queueing times, only those of
+    /// headers count: both values must belong to the same packets.
     pub(super) fn sample(
         &mut self,
         ack: &Ack,
@@ -62,7 +62,7 @@ impl Routers {
         }
     }
 
-    /// Whether they told queueing times lately.
+    /// Whether they reported queueing times lately.
     pub(super) fn are_heard(&self) -> bool {
         self.heard.is_some()
     }
@@ -75,9 +75,9 @@ impl Routers {
     /// More was lost than is tolerated: if round trips are long, and routers tell of no queue, they
     /// hide the one that overflowed.
     pub(super) fn on_excess_losses(&mut self, seen: &Seen, delay: &mut Delay) {
-        let told = delay.take_longest_told();
+        let reported = delay.take_longest_reported();
         let is_delayed = delay.smoothed() > seen.base + seen.target * 2;
-        if self.are_heard() && told * 2 < seen.target && is_delayed {
+        if self.are_heard() && reported * 2 < seen.target && is_delayed {
             self.distrust(seen.now, delay);
         }
     }
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
     use crate::testing::{epoch, ms};
 
-    fn told(at: u64, there: Option<u64>, back: Option<u64>, flows: Option<u32>) -> PathSample {
+    fn reported(at: u64, there: Option<u64>, back: Option<u64>, flows: Option<u32>) -> PathSample {
         PathSample {
             forward_queueing: there.map(ms),
             backward_queueing: back.map(ms),
@@ -135,7 +135,7 @@ mod tests {
             (None, None, false),
         ] {
             let mut routers = Routers::default();
-            routers.on_path(&told(100, there, back, None));
+            routers.on_path(&reported(100, there, back, None));
             assert_eq!(routers.are_heard(), is_heard, "{there:?} {back:?}");
             let interval = routers.header_interval();
             assert_eq!(interval, if is_heard { 2 } else { 64 });
@@ -147,10 +147,10 @@ mod tests {
         let mut routers = Routers::default();
         let without = routers.sample(&ack(60), ms(50));
         assert!(matches!(without, Some((rtt, None)) if rtt == ms(50)));
-        routers.on_path(&told(100, Some(10), None, None));
+        routers.on_path(&reported(100, Some(10), None, None));
         let (rtt, queueing) = routers.sample(&ack(100), ms(50)).expect("a sample");
         assert_eq!(rtt, ms(50));
-        assert_eq!(queueing.expect("told").there, ms(10));
+        assert_eq!(queueing.expect("reported").there, ms(10));
         assert!(routers.sample(&ack(300), ms(50)).is_none(), "no new header");
         // Four round trips of 50 ms later they are forgotten.
         assert!(routers.sample(&ack(301), ms(50)).is_some());
@@ -161,7 +161,7 @@ mod tests {
     fn only_routers_that_count_one_flow_see_nobody_else() {
         for (flows, alone) in [(Some(1), true), (Some(2), false), (None, false)] {
             let mut routers = Routers::default();
-            routers.on_path(&told(100, Some(0), None, flows));
+            routers.on_path(&reported(100, Some(0), None, flows));
             assert_eq!(routers.see_nobody_else(), alone, "{flows:?}");
             // What they said long ago counts no more.
             routers.sample(&ack(1000), ms(50));
@@ -174,7 +174,7 @@ mod tests {
         // Smoothed round trips of 50 ms above an empty one of 40.
         let after_losses = |queue, target| {
             let (mut routers, mut delay) = (Routers::default(), Delay::default());
-            routers.on_path(&told(100, Some(queue), None, None));
+            routers.on_path(&reported(100, Some(queue), None, None));
             let (rtt, queueing) = routers.sample(&ack(100), ms(50)).expect("a sample");
             delay.on_rtt(epoch() + ms(100), rtt, queueing);
             routers.on_excess_losses(&seen(100, target), &mut delay);
@@ -183,10 +183,10 @@ mod tests {
         assert!(after_losses(2, 4).0.are_heard(), "half of the target");
         assert!(after_losses(0, 5).0.are_heard(), "no long round trips");
         let (mut routers, delay) = after_losses(1, 4);
-        assert!(!routers.are_heard() && delay.told() == Duration::ZERO);
-        routers.on_path(&told(60_099, Some(0), None, None));
+        assert!(!routers.are_heard() && delay.reported() == Duration::ZERO);
+        routers.on_path(&reported(60_099, Some(0), None, None));
         assert!(!routers.are_heard());
-        routers.on_path(&told(60_100, Some(0), None, None));
+        routers.on_path(&reported(60_100, Some(0), None, None));
         assert!(routers.are_heard());
     }
 }

@@ -1,17 +1,17 @@
-//! Answers the marks of L4S routers in proportion to how many they mark (RFC 9331), and finds routers
-//! that mark as RFC 3168 says.
+//! Answers the marks of L4S routers in proportion to how many they mark (RFC 9331), and finds
+//! routers that mark as RFC 3168 says.
 //!
 //! A router with a queue for L4S marks all that waits there for longer than about a millisecond. So
-//! a queue that stands for longer while fewer than half of the packets are marked is another one: of
-//! a router that marks now and then, and expects an answer as to a loss. There the flow leaves as
-//! ECT(0), and asks again after a minute.
+//! a queue that stands for longer while fewer than half of the packets are marked is another one:
+//! of a router that marks now and then, and expects an answer as to a loss. There the flow leaves
+//! as ECT(0), and asks again after a minute.
 
 use std::time::{Duration, Instant};
 
-use super::crowd::Seen;
 use super::cubic::BETA;
 use super::losses::Verdict;
-use super::rate::Turn;
+use super::rate::Round;
+use super::search::Seen;
 use super::{Keel, Mode, USED};
 use crate::controller::{Ack, Congestion, Controller, EcnMode};
 use crate::window::minimum_window;
@@ -20,30 +20,32 @@ use crate::window::minimum_window;
 /// virtual round trip of draft-briscoe-iccrg-prague-congestion-control, section 2.4.4).
 const VIRTUAL_RTT: Duration = Duration::from_millis(25);
 
-/// The part of a round's news that alpha takes in: g of DCTCP (RFC 8257, section 4.2).
+/// The part of a virtual round's news that alpha takes in: g of DCTCP (RFC 8257, section 4.2).
 const GAIN: f64 = 1.0 / 16.0;
 
-/// Packets by which a round grows. The next reduction waits for a mark of a packet that left after
-/// the last one, 1.4 rounds later with 2.7 marks in a round, as beside one CUBIC flow: a packet
-/// divided by that is DCTCP's balance of two packets over the marked share.
+/// Packets by which a virtual round grows. The next reduction waits for a mark of a packet that
+/// left after the last one, 1.4 virtual rounds later with 2.7 marks in a virtual round, as beside
+/// one CUBIC flow: a packet divided by that is DCTCP's balance of two packets over the marked
+/// share.
 const GROWTH: f64 = 0.7;
 
-/// Marks have ended after this many rounds without any above the window of the last one.
+/// Marks have ended after this many virtual rounds without any above the window of the last one.
 const CLEAN_ROUNDS: u32 = 4;
 
-/// A round of a path that has L4S grows by at most this part of the window in TRACK.
+/// A virtual round of a path that has L4S grows by at most this part of the window in TRACK.
 pub(super) const MOST_GROWTH: f64 = 1.0 / 16.0;
 
-/// Queues of L4S routers are shorter than this and the time of this many packets: RFC 9332, appendix
-/// A.1, marks all that waits for 1.2 ms.
+/// Queues of L4S routers are shorter than this and the time of this many packets: RFC 9332,
+/// appendix A.1, marks all that waits for 1.2 ms.
 const L4S_QUEUE: Duration = Duration::from_millis(2);
 const L4S_PACKETS: f64 = 3.0;
 
 /// Fewer marks behind a longer queue are none of an L4S router's.
 const MOST_CLASSIC_SHARE: f64 = 0.5;
 
-/// There must be this many more rounds behind another router's queue than behind an L4S router's. A
-/// queue of several times the length of an L4S router's counts as that number of rounds.
+/// There must be this many more virtual rounds behind another router's queue than behind an L4S
+/// router's. A queue of several times the length of an L4S router's counts as that number of
+/// virtual rounds.
 const CLASSIC_ROUNDS: u32 = 4;
 
 /// Then the flow does without L4S for this long.
@@ -54,7 +56,7 @@ const CLASSIC: Duration = Duration::from_secs(60);
 pub(super) struct Marks {
     /// Packets leave as ECT(1).
     is_scalable: bool,
-    /// Of the round that goes on.
+    /// Of the virtual round that goes on.
     packets: u64,
     marked: u64,
     length: Duration,
@@ -62,16 +64,17 @@ pub(super) struct Marks {
     alpha: Option<f64>,
     /// When the window last shrank: marks of packets that left before are answered.
     reduced: Option<Instant>,
-    /// The window of the last mark, in bytes; it comes down to the present one in rounds without.
+    /// The window of the last mark, in bytes; it comes down to the present one in virtual rounds
+    /// without.
     at_mark: f64,
     clean: u32,
-    /// Rounds behind another queue than an L4S router's, less those with such a router's.
+    /// Virtual rounds behind another queue than an L4S router's, less those with such a router's.
     suspicion: u32,
     /// Until then the flow does without L4S.
     classic_until: Option<Instant>,
 }
 
-/// What a turn makes of a window.
+/// What a round makes of a window.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Answer {
     /// Continue with this window, in bytes.
@@ -82,7 +85,7 @@ pub(super) enum Answer {
     Ended,
 }
 
-/// A path at the end of a turn.
+/// A path at the end of a round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Path {
     pub(super) smoothed: Duration,
@@ -132,10 +135,10 @@ impl Marks {
     /// START is over, and with it what its packets met.
     pub(super) fn drained(&mut self, now: Instant) {
         self.reduced = Some(now);
-        self.begin_round();
+        self.begin_virtual_round();
     }
 
-    /// A mark while others fill the queue: the router is none of L4S.
+    /// A mark while cross traffic fills the queue: the router is not of L4S.
     pub(super) fn set_classic(&mut self, now: Instant) {
         self.classic_until = Some(now + CLASSIC);
         (self.alpha, self.suspicion) = (None, 0);
@@ -153,14 +156,20 @@ impl Marks {
         window * (1.0 - alpha / 2.0)
     }
 
-    /// A turn ends; the window grows if it `is_used`.
-    pub(super) fn turn(&mut self, seen: &Seen, turn: &Turn, path: Path, is_used: bool) -> Answer {
-        self.length += turn.length;
+    /// A round ends; the window grows if it `is_used`.
+    pub(super) fn round(
+        &mut self,
+        seen: &Seen,
+        round: &Round,
+        path: Path,
+        is_used: bool,
+    ) -> Answer {
+        self.length += round.length;
         if self.length < VIRTUAL_RTT {
             return Answer::Window(seen.window);
         }
         let share = (self.marked as f64 / self.packets.max(1) as f64).min(1.0);
-        self.begin_round();
+        self.begin_virtual_round();
         let is_classic = self.suspect(seen.queue(), path, share);
         if self.suspicion >= CLASSIC_ROUNDS {
             self.set_classic(seen.now);
@@ -192,8 +201,8 @@ impl Marks {
         Answer::Window(seen.window + step * (1.0 - share))
     }
 
-    /// A round of this share of marks is over; returns whether its queue is another router's than an
-    /// L4S router's. Only marks prove that the other router marks.
+    /// A virtual round of this share of marks is over; returns whether its queue is another
+    /// router's than an L4S router's. Only marks prove that the other router marks.
     fn suspect(&mut self, queue: Duration, path: Path, share: f64) -> bool {
         let longest = longest(path);
         let is_classic = queue > longest && share < MOST_CLASSIC_SHARE;
@@ -217,7 +226,7 @@ impl Marks {
         seen.window * (1.0 - share / 2.0)
     }
 
-    pub(super) fn begin_round(&mut self) {
+    pub(super) fn begin_virtual_round(&mut self) {
         (self.packets, self.marked, self.length) = (0, 0, Duration::ZERO);
     }
 }
@@ -240,8 +249,8 @@ impl Keel {
         }
     }
 
-    /// TRACK, for each turn.
-    pub(super) fn unmarked_turn(&mut self, seen: &Seen) {
+    /// TRACK, for each round.
+    pub(super) fn unmarked_round(&mut self, seen: &Seen) {
         if self.marks.are_known() {
             self.marks.suspect(seen.queue(), self.path(), 0.0);
         }
@@ -256,19 +265,19 @@ impl Keel {
         }
     }
 
-    /// SCALE, for each turn.
-    pub(super) fn scale_turn(&mut self, now: Instant, turn: &Turn) {
+    /// SCALE, for each round.
+    pub(super) fn scale_round(&mut self, now: Instant, round: &Round) {
         if !self.marks.are_scalable() {
             return self.track();
         }
         let seen = self.seen(now);
-        match self.losses.judge(self.mtu, &seen, turn) {
+        match self.losses.judge(self.mtu, &seen, round) {
             Verdict::Tolerated => {}
-            Verdict::Excess { many } => return self.give_way_to_loss(&seen, turn, many),
+            Verdict::Excess { many } => return self.give_way_to_loss(&seen, round, many),
             Verdict::Path(window) => return self.window = self.window.max(window),
         }
-        let is_used = turn.in_flight as f64 >= USED * seen.window;
-        match self.marks.turn(&seen, turn, self.path(), is_used) {
+        let is_used = round.in_flight as f64 >= USED * seen.window;
+        match self.marks.round(&seen, round, self.path(), is_used) {
             Answer::Window(window) => {
                 self.window = window.max(minimum_window(self.mtu) as f64);
             }

@@ -1,9 +1,10 @@
-//! Finds out for how long a path holds packets back although it can deliver, as crowded Wi-Fi does.
+//! Finds out for how long a path holds packets back although it can deliver, as above_target Wi-Fi
+//! does.
 //!
-//! A link behind which a queue waits delivers it at the link's rate. A path that has held packets back
-//! delivers all of them at once: that shows a stall, and that the path has caught up with it. A window
-//! of R x (base + the longest stall) keeps the link busy through all of them; a smaller one leaves it
-//! idle after each.
+//! A link behind which a queue waits delivers it at the link's rate. A path that has held packets
+//! back delivers all of them at once: that shows a stall, and that the path has caught up with it.
+//! A window of R x (base + the longest stall) keeps the link busy through all of them; a smaller
+//! one leaves it idle after each.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -13,13 +14,13 @@ use crate::controller::Ack;
 /// Stalls and rates are remembered for this long.
 const MEMORY: Duration = Duration::from_secs(2);
 
-/// What is shorter is no stall, what is longer is an outage. Crowded Wi-Fi holds packets back for up to
-/// 165 ms at a mean of 7 ms (private-octopus/c4, doc/c4-tests.md).
+/// What is shorter is no stall, what is longer is an outage. Crowded Wi-Fi holds packets
+/// back for up to 165 ms at a mean of 7 ms (private-octopus/c4, doc/c4-tests.md).
 const SHORTEST: Duration = Duration::from_millis(4);
 const LONGEST: Duration = Duration::from_millis(200);
 
-/// Stalls count if the longest is longer than this many times the target, and than the empty round trip
-/// over that: a queue on the target covers the rest.
+/// Stalls count if the longest is longer than this many times the target, and than the empty round
+/// trip over that: a queue on the target covers the rest.
 const TARGETS: u32 = 2;
 const PART: u32 = 8;
 
@@ -51,8 +52,8 @@ struct Over {
 }
 
 impl Stalls {
-    /// Takes in an ACK on a path with this empty round trip, for a flow with packets of `packet` bytes,
-    /// which has seen `bandwidth` bytes per second delivered.
+    /// Takes in an ACK on a path with this empty round trip, for a flow with packets of `packet`
+    /// bytes, which has seen `bandwidth` bytes per second delivered.
     pub(super) fn on_ack(&mut self, ack: &Ack, base: Duration, bandwidth: f64, packet: f64) {
         let now = ack.now;
         let is_old = |at: Instant| now.saturating_duration_since(at) > MEMORY;
@@ -102,8 +103,8 @@ impl Stalls {
         self.rates.front().map_or(0.0, |(_, rate)| *rate)
     }
 
-    /// The window in bytes below which stalls leave the link idle, on a path with this empty round trip
-    /// for a flow with this target; 0 if it has no stalls.
+    /// The window in bytes below which stalls leave the link idle, on a path with this empty round
+    /// trip for a flow with this target; 0 if it has no stalls.
     pub(super) fn floor(&self, base: Duration, target: Duration) -> f64 {
         let least = (target * TARGETS).max(base / PART);
         let longest = self.past.iter().map(|(_, length)| *length).max();
@@ -121,8 +122,8 @@ mod tests {
     const BASE: Duration = Duration::from_millis(10);
     const TARGET: Duration = Duration::from_millis(5);
 
-    /// ACKs at these times in milliseconds, with these round trips in milliseconds and bytes, on a path
-    /// that delivers 1 MB/s, with 100 kB in flight.
+    /// ACKs at these times in milliseconds, with these round trips in milliseconds and bytes, on a
+    /// path that delivers 1 MB/s, with 100 kB in flight.
     fn stalls(acks: impl IntoIterator<Item = (u64, u64, u64)>) -> Stalls {
         let mut stalls = Stalls::default();
         for (at, rtt, bytes) in acks {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::row::Switches;
 
-/// Packets of the target at [`TARGET_RATE`], more in proportion to the root of the rate, and the fewest. Their time falls as the rate grows: flows that see the
-/// same queue come to the same rate.
+/// Packets of the target at [`TARGET_RATE`], more in proportion to the root of the rate, and the
+/// fewest. Their time falls as the rate grows: flows that see the same queue come to the same rate.
 const TARGET_PACKETS: f64 = 4.0;
 const LEAST_TARGET_PACKETS: f64 = 2.5;
 
@@ -15,8 +15,8 @@ const TARGET_RATE: f64 = 625_000.0;
 /// The target before a rate is known.
 pub(super) const FIRST: Duration = Duration::from_millis(20);
 
-/// The target without jitter, at `bandwidth` bytes per second, for packets of `packet` bytes; `None`
-/// before a rate is known.
+/// The target without jitter, at `bandwidth` bytes per second, for packets of `packet` bytes;
+/// `None` before a rate is known.
 pub(super) fn own(
     bandwidth: f64,
     base: Duration,

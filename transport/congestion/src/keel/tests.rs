@@ -319,8 +319,8 @@ fn an_application_with_little_to_send_keeps_its_window() {
     let mut link = Link::new(RATE, ms(40), ROOM);
     link.run(ms(5000));
     let window = link.keel.window();
-    for turn in 0..1000 {
-        let now = link.now + ms(100 * turn);
+    for round in 0..1000 {
+        let now = link.now + ms(100 * round);
         link.keel.on_ack(&Ack {
             in_flight: 1200,
             app_limited: true,
@@ -391,7 +391,7 @@ proptest! {
             (windows, excesses)
         };
         let (windows, excesses) = run();
-        // On a path that has not changed yet. A change may leave more for some turns.
+        // On a path that has not changed yet. A change may leave more for some rounds.
         prop_assert_eq!(excesses[0], 0, "{:?}", windows);
         // All that the fastest path holds, with its queue, ten times over.
         let most = 10.0 * (5.0 * rate * 0.5 + (room + 20.0) * f64::from(MTU));
@@ -490,7 +490,7 @@ fn a_faster_link_is_filled_by_1_2_4_8_packets_and_on_to_a_quarter() {
 }
 
 #[test]
-fn now_and_then_it_makes_room_for_two_turns() {
+fn now_and_then_it_makes_room_for_two_rounds() {
     let mut link = Link::new(RATE, ms(40), ROOM);
     run_until(&mut link, |mode| matches!(mode, Mode::Track));
     let mut at = link.now;
@@ -507,8 +507,8 @@ fn now_and_then_it_makes_room_for_two_turns() {
         assert!((0.8..0.86).contains(&part), "{part} for 40 ms of 45");
         at = link.now;
         run_until(&mut link, |mode| matches!(mode, Mode::Track));
-        let turns = link.now - at;
-        assert!(turns > ms(80) && turns < ms(100), "{turns:?}");
+        let rounds = link.now - at;
+        assert!(rounds > ms(80) && rounds < ms(100), "{rounds:?}");
         assert_eq!(link.keel.window(), before);
     }
 }
@@ -528,7 +528,8 @@ fn a_longer_and_faster_route_is_full_although_packets_were_lost_on_the_one_befor
 
 #[test]
 fn excess_losses_leave_0_85_of_the_window_and_many_0_7() {
-    // 4 and 31 points more than the tolerated 2 %; more than 0.7 is left if the turn delivered more.
+    // 4 and 31 points more than the tolerated 2 %; more than 0.7 is left if the round delivered
+    // more.
     for (every, least, most) in [(16, 0.845, 0.855), (3, 0.695, 0.8)] {
         let mut link = Link::new(RATE, ms(40), ROOM);
         link.run(ms(5000));

@@ -1,6 +1,6 @@
 """keel, written from docs/algorithms/keel.md by somebody who had not seen the Rust.
 
-For everyone who checks the specification: it reads what keel is told, a line of JSON for each event,
+For everyone who checks the specification: it reads what keel heard, a line of JSON for each event,
 and writes the window in bytes after each. Times are seconds, windows bytes, rates bytes per second.
 It leaves out what routers report."""
 import json, math, sys
@@ -106,7 +106,7 @@ class Stalls:
         return self.rate * (base + longest) if longest > max(2 * own, base / 8) else 0.0
 
 @dataclass
-class Turn:
+class Round:
     began: float
     total: int  # acknowledged when it began
     in_flight: int = 0; acked: int = 0
@@ -125,12 +125,12 @@ class Cubic:
         return max(cubic, min(reno, reno_limit))
 
 @dataclass
-class Crowd:
+class Search:
     began: float
-    top: float; top_stand: float; sent: float; last: float; target: float
+    top: float; top_standing: float; sent: float; last: float; target: float
     others: bool = False
-    suspicious: int = 0; turns: int = 0; still: int = 0; at_least: int = 0
-    reference: Optional[Tuple[float, float]] = None  # window, stand
+    suspicious: int = 0; rounds: int = 0; still: int = 0; at_least: int = 0
+    reference: Optional[Tuple[float, float]] = None  # window, standing
 
 @dataclass
 class Trial:
@@ -148,24 +148,24 @@ class Keel:
         self.srtt: Optional[float] = None
         self.last_rtt = 0.0
         self.recent: Deque[float] = deque(maxlen=8)
-        self.stands_of, self.stand = least(), 0.0
+        self.stands_of, self.standing = least(), 0.0
         self.used = False  # this ACK came with a window in use
-        self.stood: List[Tuple[float, float]] = []  # stand and time of turns that are not old
+        self.stood: List[Tuple[float, float]] = []  # standing and time of rounds that are not old
         self.low_at = now
         self.base_of, self.noise, self.stalls = Base(), Noise(), Stalls()
-        self.rates: Deque[float] = deque([0.0], maxlen=7)  # the greatest sample of each turn
-        self.turn = Turn(now, 0)
+        self.rates: Deque[float] = deque([0.0], maxlen=7)  # the greatest sample of each round
+        self.round = Round(now, 0)
         # losses: acknowledged and lost packets since the last judgement, and of the last one
         self.acked = self.lost_ = self.last_acked = self.last_lost = self.path = 0.0
         self.share = 0.0
         self.trial: Optional[Trial] = None
         self.part = 1.0
         self.first_room: Optional[float] = None
-        self.last_room, self.room_turns, self.to = now, 0, 0.0
+        self.last_room, self.room_rounds, self.to = now, 0, 0.0
         self.calm = 0
         self.hold: Optional[Cubic] = None
-        # marks: of the round that goes on, and what they left
-        self.ect1, self.packets, self.marked, self.round = False, 0, 0, 0.0
+        # marks: of the virtual round that goes on, and what they left
+        self.ect1, self.packets, self.marked, self.virtual_round = False, 0, 0, 0.0
         self.alpha: Optional[float] = None
         self.reduced: Optional[float] = None
         self.at_mark, self.clean, self.suspicion = 0.0, 0, 0
@@ -174,9 +174,9 @@ class Keel:
         """START."""
         self.window, self.state, self.slow, self.growth = window, State.START, 0, 0
         self.last_rate = 0.0
-        self.crowd: Optional[Crowd] = None
+        self.search: Optional[Search] = None
         self.curve: Optional[Cubic] = None
-        self.making: Optional[Tuple[float, float]] = None  # window and stand before room was made
+        self.making: Optional[Tuple[float, float]] = None  # window and standing before room was made
     # -- measurements ---------------------------------------------------------------------------------
     @property
     def base(self) -> float: return self.base_of.value
@@ -199,9 +199,9 @@ class Keel:
     @property
     def target(self) -> float:
         target = self.part * self.own + self.jitter if self.bw > 0 else 0.020
-        return min(target, self.crowd.target) if self.crowd else target
+        return min(target, self.search.target) if self.search else target
     @property
-    def queue(self) -> float: return self.stand - self.base if self.srtt is not None else 0.0
+    def queue(self) -> float: return self.standing - self.base if self.srtt is not None else 0.0
     @property
     def stands(self) -> bool: return self.queue > self.target
     @property
@@ -219,15 +219,15 @@ class Keel:
             self.last_rtt = rtt
             self.recent.append(rtt)
             self.stands_of.add(now, rtt)
-            self.stand = self.stands_of.get(now, self.span) or rtt
+            self.standing = self.stands_of.get(now, self.span) or rtt
             self.base_of.add(now, rtt)
             self.noise.add(now, rtt)
-        turn = self.turn
-        turn.acked += e["bytes"]
-        turn.in_flight = max(turn.in_flight, e["in_flight"])
+        round = self.round
+        round.acked += e["bytes"]
+        round.in_flight = max(round.in_flight, e["in_flight"])
         slack = self.window - e["in_flight"]
         self.used = not e["app_limited"] and slack <= 0.1 * self.window + 2 * self.packet
-        turn.is_used |= self.used
+        round.is_used |= self.used
         self.acked += e["bytes"] / self.packet
         self.stalls.add(e, self.base, self.bw, self.packet)
         self.sample = 0.0
@@ -243,22 +243,22 @@ class Keel:
         elif self.state is State.DRAIN: self.drain_ack(e)
         self.marks(e)
         self.rates[-1] = max(self.rates[-1], self.sample)
-        turn = self.turn
+        round = self.round
         if e["total"] is None or self.srtt is None: return
-        if e["before"] >= turn.total and now - turn.began >= self.span - HAIR and now > turn.began:
-            turn.length = now - turn.began
-            turn.rate = turn.acked / turn.length
-            self.stood.append((self.stand, -now))
+        if e["before"] >= round.total and now - round.began >= self.span - HAIR and now > round.began:
+            round.length = now - round.began
+            round.rate = round.acked / round.length
+            self.stood.append((self.standing, -now))
             self.stood = [one for one in self.stood if now + one[1] <= self.old + HAIR]
             self.low_at = -min(self.stood)[1]
-            if self.state is not State.SCALE: self.new_round()
+            if self.state is not State.SCALE: self.new_virtual_round()
             if self.rates[-1] > 0 and len(self.rates) == 7: self.rates.popleft()
-            self.turn_ends(now, turn)
-            self.turn = Turn(now, e["total"])
+            self.round_ends(now, round)
+            self.round = Round(now, e["total"])
             if self.rates[-1] > 0: self.rates.append(0.0)
     def lost(self, nbytes: int) -> None:
         self.lost_ += nbytes / self.packet
-        self.turn.is_lossy = True
+        self.round.is_lossy = True
         if self.trial:
             self.trial.delays.append(self.last_rtt - self.base)
     def congestion(self, now: float, cause: str) -> None:
@@ -302,42 +302,42 @@ class Keel:
         self.window = max(self.to, min(self.window, e["in_flight"]) - e["bytes"] / 2)
         if self.window <= self.to:
             if e["total"] is not None:
-                self.turn = Turn(e["now"], e["total"], e["in_flight"], e["bytes"], False, self.used)
+                self.round = Round(e["now"], e["total"], e["in_flight"], e["bytes"], False, self.used)
             self.acked, self.lost_, self.trial = 0.0, 0.0, None
             self.first_room = e["now"] + 2
             self.reduced = e["now"]
-            self.new_round()
+            self.new_virtual_round()
             self.track()
-    def track(self) -> None: self.state, self.crowd, self.curve, self.growth = State.TRACK, None, None, 0
-    # -- turns ----------------------------------------------------------------------------------------
-    def turn_ends(self, now: float, turn: Turn) -> None:
+    def track(self) -> None: self.state, self.search, self.curve, self.growth = State.TRACK, None, None, 0
+    # -- rounds ----------------------------------------------------------------------------------------
+    def round_ends(self, now: float, round: Round) -> None:
         if self.state is State.START:
             self.slow = self.slow + 1 if self.delayed else 0
-            is_flat, self.last_rate = turn.rate < 1.25 * self.last_rate, turn.rate
+            is_flat, self.last_rate = round.rate < 1.25 * self.last_rate, round.rate
             if self.judge(False) and is_flat: self.leave_start(now)
-        elif self.state is State.TRACK: self.track_turn(now, turn)
-        elif self.state is State.SCALE: self.scale_turn(now, turn)
+        elif self.state is State.TRACK: self.track_round(now, round)
+        elif self.state is State.SCALE: self.scale_round(now, round)
         elif self.state is State.YIELD:
-            self.room_turns += 1
-            if self.room_turns >= 2:
+            self.room_rounds += 1
+            if self.room_rounds >= 2:
                 assert self.making
-                self.window, self.making, self.crowd = self.making[0], None, None
+                self.window, self.making, self.search = self.making[0], None, None
                 self.state = State.TRACK
         elif self.state is State.HOLD:
             self.judge(True)
-            self.hold_turn(now, turn)
-    def track_turn(self, now: float, turn: Turn) -> None:
-        packet, target, stands = self.packet, self.target, self.stands  # as the turn ended
+            self.hold_round(now, round)
+    def track_round(self, now: float, round: Round) -> None:
+        packet, target, stands = self.packet, self.target, self.stands  # as the round ended
         if self.ect1 and self.alpha is not None: self.suspect(0.0)
-        if self.answer_losses(now, turn, stands): return
-        if not turn.is_lossy: self.part = min(1.005 * self.part, 1.0)
+        if self.answer_losses(now, round, stands): return
+        if not round.is_lossy: self.part = min(1.005 * self.part, 1.0)
         elif 2 * self.queue > target: self.part = max(0.85 * self.part, 0.4)
-        if not turn.is_used: self.growth = 0
+        if not round.is_used: self.growth = 0
         elif stands:
-            self.growth = 0; self.crowded(now, target)
+            self.growth = 0; self.above_target(now, target)
         elif self.room_is_due(now):
             self.make_room(now)
-            share = max(0.9 * self.base / self.stand, 0.5)
+            share = max(0.9 * self.base / self.standing, 0.5)
             self.window = max(self.window * share, 4 * packet, min(self.window, self.floor))
             self.state = State.YIELD
         elif self.queue < 0.75 * target:
@@ -347,11 +347,11 @@ class Keel:
             step = max(packet, min(2 ** (row - 1) * packet,
                                    self.window / (16 if self.ect1 and self.alpha is not None else 4),
                                    400 * packet))
-            floor = self.floor * min(turn.rate / self.bw, 1.0) if self.bw > 0 else 0.0
+            floor = self.floor * min(round.rate / self.bw, 1.0) if self.bw > 0 else 0.0
             goal = max(self.window + step, min(2 * self.window, floor))
             if self.curve:
                 limit = self.curve.w_max if self.window >= 10 * packet else math.inf
-                goal = min(goal, max(self.window, self.curve.at(now, self.stand, limit)))
+                goal = min(goal, max(self.window, self.curve.at(now, self.standing, limit)))
             self.window = goal
         else: self.growth = 0
     def room_is_due(self, now: float) -> bool:
@@ -362,70 +362,70 @@ class Keel:
             return True
         return now - self.base_of.seen > age + HAIR and now - self.last_room > age / 2 + HAIR
     def make_room(self, now: float) -> None:
-        self.last_room, self.room_turns, self.making = now, 0, (self.window, self.stand)
-    # -- the crowd ------------------------------------------------------------------------------------
+        self.last_room, self.room_rounds, self.making = now, 0, (self.window, self.standing)
+    # -- the search ------------------------------------------------------------------------------------
     def ease(self) -> None:
-        crowd = self.crowd
-        if crowd:
-            crowd.suspicious -= 2
-            if crowd.suspicious <= 0: self.crowd = None
-            elif not crowd.others: crowd.turns, crowd.reference = 0, None
-    def crowded(self, now: float, target: float) -> None:
-        window, stand, queue, base, packet = self.window, self.stand, self.queue, self.base, self.packet
-        if self.crowd is None: self.crowd = Crowd(now, window, stand, window, queue, target)
-        crowd = self.crowd
-        if queue > 2 * target or (crowd.others and window <= 0.75 * crowd.top): crowd.suspicious += 1
-        crowd.turns += 1
-        moved = 0.02 * (stand if queue <= base / 5 else queue)
-        crowd.still = crowd.still + 1 if abs(queue - crowd.last) < moved else 0
-        crowd.last = queue
-        ref = crowd.reference
+        search = self.search
+        if search:
+            search.suspicious -= 2
+            if search.suspicious <= 0: self.search = None
+            elif not search.others: search.rounds, search.reference = 0, None
+    def above_target(self, now: float, target: float) -> None:
+        window, standing, queue, base, packet = self.window, self.standing, self.queue, self.base, self.packet
+        if self.search is None: self.search = Search(now, window, standing, window, queue, target)
+        search = self.search
+        if queue > 2 * target or (search.others and window <= 0.75 * search.top): search.suspicious += 1
+        search.rounds += 1
+        moved = 0.02 * (standing if queue <= base / 5 else queue)
+        search.still = search.still + 1 if abs(queue - search.last) < moved else 0
+        search.last = queue
+        ref = search.reference
         if ref is None:
-            if crowd.turns >= 3: crowd.reference = (crowd.sent, stand)
-        elif crowd.sent > 0.75 * ref[0]: crowd.reference = (ref[0], max(ref[1], stand))
+            if search.rounds >= 3: search.reference = (search.sent, standing)
+        elif search.sent > 0.75 * ref[0]: search.reference = (ref[0], max(ref[1], standing))
         else:
-            crowd.others = not follows(ref[1], stand, max(base, ref[1] * crowd.sent / ref[0]))
-            if not crowd.others: crowd.reference = (crowd.sent, stand)
-        crowd.sent = window
+            search.others = not follows(ref[1], standing, max(base, ref[1] * search.sent / ref[0]))
+            if not search.others: search.reference = (search.sent, standing)
+        search.sent = window
         if window <= 4 * packet:
-            crowd.at_least += 1
-            if crowd.at_least >= 4: crowd.others = True
-        if crowd.others and crowd.still >= 4 and window <= 0.6 * crowd.top and crowd.turns <= 24:
-            self.window = min(stand / base, 2.0) * crowd.top
-            self.base_of.set(stand)
-            self.crowd = self.curve = None
-        elif crowd.others and now - crowd.began >= 1 - HAIR and crowd.suspicious >= 8:
-            self.window = max(window, crowd.top)
-            w_max = crowd.top * max(stand / crowd.top_stand, 1.0)
+            search.at_least += 1
+            if search.at_least >= 4: search.others = True
+        if search.others and search.still >= 4 and window <= 0.6 * search.top and search.rounds <= 24:
+            self.window = min(standing / base, 2.0) * search.top
+            self.base_of.set(standing)
+            self.search = self.curve = None
+        elif search.others and now - search.began >= 1 - HAIR and search.suspicious >= 8:
+            self.window = max(window, search.top)
+            w_max = search.top * max(standing / search.top_standing, 1.0)
             self.hold = Cubic(now, self.window, w_max, packet)
-            self.calm, self.state, self.crowd = 0, State.HOLD, None
+            self.calm, self.state, self.search = 0, State.HOLD, None
         else:
-            give = window * max((base + 0.9 * target) / stand, 0.7)
-            half = min(0.5 * crowd.top, window) if crowd.others else 0.0
+            give = window * max((base + 0.9 * target) / standing, 0.7)
+            half = min(0.5 * search.top, window) if search.others else 0.0
             self.window = max(give, half, min(window, self.floor), 4 * packet)
     # -- HOLD -----------------------------------------------------------------------------------------
-    def hold_turn(self, now: float, turn: Turn) -> None:
+    def hold_round(self, now: float, round: Round) -> None:
         assert self.hold and self.srtt is not None
         if self.making:
-            self.room_turns += 1
-            if self.room_turns >= 3:
-                before, stand = self.making
+            self.room_rounds += 1
+            if self.room_rounds >= 3:
+                before, standing = self.making
                 self.window, self.making = max(before, self.window), None
-                if follows(stand, self.stand, max(self.base, stand * 0.5)):
-                    self.window = before * clamp((self.base + self.target) / stand, 0.5, 1.0)
+                if follows(standing, self.standing, max(self.base, standing * 0.5)):
+                    self.window = before * clamp((self.base + self.target) / standing, 0.5, 1.0)
                     self.track()
             return
         empty = self.queue < max(self.base / 10, 0.004) + min(self.jitter, self.base / 2)
         self.calm = self.calm + 1 if empty and self.window >= 0.95 * self.hold.w_max else 0
         if self.calm >= 2: self.track()
-        elif turn.in_flight < 0.5 * self.window: self.hold.began += turn.length
+        elif round.in_flight < 0.5 * self.window: self.hold.began += round.length
         elif now - max(self.low_at, self.last_room) > self.old / 2 + HAIR:
             self.make_room(now)
             self.window = max(0.5 * self.window, self.min_window)
         else:
             self.window = clamp(self.hold.at(now, self.srtt), self.window, 1.5 * self.window)
     # -- marks ----------------------------------------------------------------------------------------
-    def new_round(self) -> None: self.packets, self.marked, self.round = 0, 0, 0.0
+    def new_virtual_round(self) -> None: self.packets, self.marked, self.virtual_round = 0, 0, 0.0
     def cut(self, now: float) -> None:
         before = self.window
         self.window = max(0.7 * before, self.min_window)
@@ -453,14 +453,14 @@ class Keel:
             if share == 0: self.suspicion = min(self.suspicion, 3)
         elif share > 0: self.suspicion = max(self.suspicion - 1, 0)
         return other
-    def scale_turn(self, now: float, turn: Turn) -> None:
+    def scale_round(self, now: float, round: Round) -> None:
         assert self.srtt is not None
         if not self.ect1: self.track(); return
-        if self.answer_losses(now, turn, self.stands): return
-        self.round += turn.length
-        if self.round < 0.025: return
+        if self.answer_losses(now, round, self.stands): return
+        self.virtual_round += round.length
+        if self.virtual_round < 0.025: return
         share = min(self.marked / max(self.packets, 1), 1.0)
-        self.new_round()
+        self.new_virtual_round()
         other = self.suspect(share)
         if self.suspicion >= 4: self.classic(); self.cut(now); return
         if self.alpha is None:
@@ -475,7 +475,7 @@ class Keel:
             self.at_mark += min(self.window - self.at_mark, 0.0) / 16
             if self.window > self.at_mark: self.clean += 1
             if self.clean >= 4: self.clean = 0; self.track(); return
-        if turn.in_flight >= 0.5 * self.window:
+        if round.in_flight >= 0.5 * self.window:
             self.window += 0.7 * self.packet * min(self.srtt / 0.025, 1) * (1 - share)
     # -- losses ---------------------------------------------------------------------------------------
     def tolerated(self, stands: bool) -> float: return 1.5 * (0.0 if stands else self.path) + 0.02
@@ -489,12 +489,12 @@ class Keel:
             self.last_acked, self.last_lost, self.acked, self.lost_ = a, l, 0.0, 0.0
             if self.share < self.path: self.path += (self.share - self.path) / 8
         return excess
-    def answer_losses(self, now: float, turn: Turn, stands: bool) -> bool:
+    def answer_losses(self, now: float, round: Round, stands: bool) -> bool:
         excess = self.judge(stands)
         share, trial = self.share, self.trial
         if trial and (stands or not excess and share <= self.tolerated(stands)):
             self.trial = trial = None
-        if trial and trial.rate is None and turn.is_used: trial.rate = turn.rate
+        if trial and trial.rate is None and round.is_used: trial.rate = round.rate
         if not excess: return False
         if stands: pass
         elif trial and (self.window <= 0.75 * trial.window or trial.window < 10 * self.packet):
@@ -502,13 +502,13 @@ class Keel:
             small = trial.window < 10 * self.packet
             expected = (trial.rate or 0.0) * self.window / trial.window
             short = sum(trial.delays) <= len(trial.delays) * self.short
-            if ((small or follows(trial.rate or 0.0, turn.rate, expected)) and 2 * share > trial.share
+            if ((small or follows(trial.rate or 0.0, round.rate, expected)) and 2 * share > trial.share
                     and max(share, trial.share) <= 0.22 and short):
                 self.path = (share + trial.share) / 2
                 self.window, self.curve = max(self.window, trial.window), None
                 return True
         elif trial is None or self.window > trial.window: self.trial = Trial(self.window, share)
-        delivered = min(self.window, turn.rate * self.stand)
+        delivered = min(self.window, round.rate * self.standing)
         c = 0.7 if share > self.tolerated(stands) + 0.05 else 0.85
         self.window = max(c * self.window, 0.9 * delivered, self.min_window)
         self.curve, self.growth = Cubic(now, self.window, delivered, self.packet), 0

@@ -43,8 +43,8 @@ pub(super) struct Link {
     pub(super) tell: Option<Tell>,
     /// The packets of which one is lost at random.
     pub(super) loses_every: Option<u64>,
-    /// Whether a packet that leaves as ECT(1) and queues for so long is marked, by its number; `None`
-    /// leaves packets as ECT(0) and marks none.
+    /// Whether a packet that leaves as ECT(1) and queues for so long is marked, by its number;
+    /// `None` leaves packets as ECT(0) and marks none.
     pub(super) marks: Option<fn(Duration, u64) -> bool>,
     /// When each packet of a neighbour's window leaves again.
     pub(super) neighbour: VecDeque<Instant>,
@@ -68,7 +68,7 @@ pub(super) struct Link {
     /// Bytes by which the window exceeded twice that and 15 packets, out of START, since the run
     /// began.
     pub(super) excess: u64,
-    /// What keel was told, a line of JSON for each event, and its window after it.
+    /// What keel heard, a line of JSON for each event, and its window after it.
     pub(super) record: Vec<(String, u64)>,
 }
 
@@ -103,7 +103,7 @@ impl Link {
         }
     }
 
-    /// keel was told `event`: the name of an event and its fields in JSON.
+    /// keel heard `event`: the name of an event and its fields in JSON.
     pub(super) fn note(&mut self, event: &str) {
         let now = (self.now - epoch()).as_secs_f64();
         let line = format!("{{\"e\":{event},\"now\":{now:?}}}");

@@ -1,5 +1,5 @@
-//! Replays what keel was told to `keel.py`, which was written from `docs/algorithms/keel.md` by somebody
-//! who had not seen this code.
+//! Replays what keel heard to `keel.py`, which was written from `docs/algorithms/keel.md` by
+//! somebody who had not seen this code.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -8,8 +8,8 @@ use evenkeel_tests::skip::{Need, can_run};
 
 use super::*;
 
-/// A path, its rate in bytes per second, round trip in milliseconds and queue in packets, the packets of
-/// which one is lost, and what changes after five seconds.
+/// A path, its rate in bytes per second, round trip in milliseconds and queue in packets, the
+/// packets of which one is lost, and what changes after five seconds.
 type Path = (&'static str, f64, u64, f64, Option<u64>, fn(&mut Link));
 
 const PATHS: [Path; 24] = [

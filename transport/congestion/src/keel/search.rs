@@ -1,50 +1,50 @@
 //! Finds out who fills a queue that stays although keel gives way.
 //!
 //! By Little's law a flow's rate is its window over the round trip. If the queue is its own, round
-//! trips shrink as its window does, and the rate stays. If others fill the queue, round trips stay
-//! and the rate shrinks: the part by which they do not follow the window is what others have in the
-//! path. If they do not move at all, nobody queues: the route has become longer.
+//! trips shrink as its window does, and the rate stays. If cross traffic fills it, round trips stay
+//! and the rate shrinks: the part by which they do not follow the window is what cross traffic has
+//! in the path. If they do not move at all, nobody queues: the route has become longer.
 
 use std::time::{Duration, Instant};
 
 use super::row::Switches;
 
-/// What should fall with a smaller window, and falls by more than this part of what was expected (in
-/// logarithms), follows the window.
+/// What should fall with a smaller window, and falls by more than this part of what was expected
+/// (in logarithms), follows the window.
 pub(super) const FOLLOWS: f64 = 0.7;
 
 /// Windows are compared once the smaller one is this part of the other. Smaller steps drown in
 /// noise.
 pub(super) const COMPARED: f64 = 0.75;
 
-/// A turn lowers the window at most to this part, so that the next shows what it did.
+/// A round lowers the window at most to this part, so that the next shows what it did.
 const MOST_STEP: f64 = 0.7;
 
 /// keel aims below its target: a window that meets it exactly would be above it by a rounding.
 const AIM: f64 = 0.9;
 
-/// Beside others the window falls to this part of what it was and no further.
+/// Beside cross traffic the window falls to this part of what it was and no further.
 const FLOOR: f64 = 0.5;
 
-/// The first turns show the change that made the queue, not its cause.
+/// The first rounds show the change that made the queue, not its cause.
 const SKIPPED: u32 = 3;
 
 /// A round trip, or a queue that is not short, that changes by less than this part for this many
-/// turns is a longer route. After three times [`SUSPICION_TURNS`] it is not: others may have taken
-/// what keel left.
+/// rounds is a longer route. After three times [`SUSPICION_ROUNDS`] it is not: cross traffic may
+/// have taken what keel left.
 const STILL: f64 = 0.02;
-const STILL_TURNS: u32 = 4;
+const STILL_ROUNDS: u32 = 4;
 const STILL_WINDOW: f64 = 0.6;
 
 /// A longer route is believed up to this ratio at once; growth finds the rest.
 const MOST_LONGER: f64 = 2.0;
 
-/// This many turns, and this long, is a queue of others given to go away.
-const SUSPICION_TURNS: u32 = 8;
+/// This many rounds, and this long, is a queue of cross traffic given to go away.
+const SUSPICION_ROUNDS: u32 = 8;
 const SUSPICION: Duration = Duration::from_secs(1);
 
-/// By how much a quantity followed what was expected of it: 0 if it stayed as it was before, 1 if it
-/// is what was expected.
+/// By how much a quantity followed what was expected of it: 0 if it stayed as it was before, 1 if
+/// it is what was expected.
 pub(super) fn followed(before: f64, after: f64, expected: f64) -> f64 {
     let expected = (before / expected).ln();
     (before / after).ln() / expected.max(0.01)
@@ -52,26 +52,26 @@ pub(super) fn followed(before: f64, after: f64, expected: f64) -> f64 {
 
 /// A queue that stays although the window shrinks.
 #[derive(Debug, Clone)]
-pub(super) struct Crowd {
+pub(super) struct Search {
     since: Instant,
     /// The window at the beginning, in bytes, and the round trip that stood.
     top: f64,
-    top_stand: Duration,
+    top_standing: Duration,
     /// The target at the beginning: as its rate falls, a flow must not come to like the queue that
     /// keeps it down.
     target: Duration,
-    turns: u32,
-    /// The window of the turn before, in bytes: round trips of now are of packets that it sent.
+    rounds: u32,
+    /// The window of the round before, in bytes: round trips of now are of packets that it sent.
     sent: f64,
-    /// Turns that add to the suspicion.
+    /// Rounds that add to the suspicion.
     suspicious: u32,
-    /// With what the next turns are compared.
+    /// With what the next rounds are compared.
     reference: Option<Reference>,
-    /// The last comparison showed that others are in the path.
-    has_others: bool,
-    /// Turns at the least window.
+    /// The last comparison showed cross traffic in the path.
+    has_cross_traffic: bool,
+    /// Rounds at the least window.
     at_least: u32,
-    /// Turns in a row in which the queue did not move.
+    /// Rounds in a row in which the queue did not move.
     still: u32,
     last: Duration,
 }
@@ -80,20 +80,20 @@ pub(super) struct Crowd {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Reference {
     pub(super) window: f64,
-    pub(super) stand: Duration,
+    pub(super) standing: Duration,
 }
 
 impl Reference {
-    /// By how much round trips followed a window that shrank to `window` bytes, above an empty round
-    /// trip of `base`.
-    pub(super) fn followed(&self, window: f64, stand: Duration, base: Duration) -> f64 {
-        let before = self.stand.as_secs_f64();
+    /// By how much round trips followed a window that shrank to `window` bytes, above an empty
+    /// round trip of `base`.
+    pub(super) fn followed(&self, window: f64, standing: Duration, base: Duration) -> f64 {
+        let before = self.standing.as_secs_f64();
         let expected = (before * window / self.window).max(base.as_secs_f64());
-        followed(before, stand.as_secs_f64(), expected)
+        followed(before, standing.as_secs_f64(), expected)
     }
 }
 
-/// What keel knows of the path at the end of a turn.
+/// What keel knows of the path at the end of a round.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Seen {
     pub(super) now: Instant,
@@ -103,11 +103,11 @@ pub(super) struct Seen {
     pub(super) least: f64,
     /// The empty round trip, and the one that stands.
     pub(super) base: Duration,
-    pub(super) stand: Duration,
+    pub(super) standing: Duration,
     pub(super) target: Duration,
     /// The longest queue that is short.
     pub(super) short: Duration,
-    /// The longest queue that others who fill queues do not leave.
+    /// The longest queue that flows which fill queues do not leave.
     pub(super) quiet: Duration,
     /// Routers count no other flow.
     pub(super) is_alone: bool,
@@ -117,13 +117,13 @@ pub(super) struct Seen {
 impl Seen {
     /// What tests show a flow: a window of 100 kB, an empty round trip of 50 ms, a target of 5 ms.
     #[cfg(test)]
-    pub(super) fn standing(stand: Duration) -> Self {
+    pub(super) fn standing(standing: Duration) -> Self {
         Self {
             now: crate::testing::epoch(),
             window: 100_000.0,
             least: 4_000.0,
             base: Duration::from_millis(50),
-            stand,
+            standing,
             target: Duration::from_millis(5),
             short: Duration::from_millis(4),
             quiet: Duration::from_millis(5),
@@ -133,7 +133,7 @@ impl Seen {
     }
 
     pub(super) fn queue(&self) -> Duration {
-        self.stand.saturating_sub(self.base)
+        self.standing.saturating_sub(self.base)
     }
 
     /// Whether the queue stands above the target.
@@ -142,15 +142,15 @@ impl Seen {
     }
 }
 
-/// How to answer a turn above the target.
+/// How to answer a round above the target.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Answer {
     /// Continue with this window, in bytes.
     GiveWay(f64),
     /// The route is longer; this window fills it as the one before filled the shorter route.
     Longer(f64),
-    /// Others fill the queue.
-    Others {
+    /// Cross traffic fills the queue.
+    CrossTraffic {
         /// The window before keel gave way, in bytes.
         window: f64,
         /// The window that would deliver as much at the round trip of now.
@@ -158,19 +158,19 @@ pub(super) enum Answer {
     },
 }
 
-impl Crowd {
-    /// A turn ends above the target for the first time.
+impl Search {
+    /// A round ends above the target for the first time.
     pub(super) fn new(seen: &Seen) -> Self {
         Self {
             since: seen.now,
             top: seen.window,
-            top_stand: seen.stand,
+            top_standing: seen.standing,
             target: seen.target,
-            turns: 0,
+            rounds: 0,
             sent: seen.window,
             suspicious: 0,
             reference: None,
-            has_others: false,
+            has_cross_traffic: false,
             at_least: 0,
             still: 0,
             last: seen.queue(),
@@ -181,18 +181,18 @@ impl Crowd {
         self.target
     }
 
-    /// A turn ends above the target.
-    pub(super) fn turn(&mut self, seen: &Seen) -> Answer {
+    /// A round ends above the target.
+    pub(super) fn round(&mut self, seen: &Seen) -> Answer {
         let (queue, window) = (seen.queue(), seen.window);
-        let gave_way = self.has_others && window <= COMPARED * self.top;
+        let gave_way = self.has_cross_traffic && window <= COMPARED * self.top;
         // A queue near the target is one that keel makes itself.
         if queue > seen.target * 2 || gave_way {
             self.suspicious += 1;
         }
-        self.turns += 1;
+        self.rounds += 1;
         // It matters little whether a short queue is taken for a longer route: noise may hide less.
         let whole = if queue <= seen.base / 5 {
-            seen.stand
+            seen.standing
         } else {
             queue
         };
@@ -203,38 +203,38 @@ impl Crowd {
         };
         self.last = queue;
         self.compare(seen);
-        self.has_others &= !seen.is_alone;
+        self.has_cross_traffic &= !seen.is_alone;
         self.sent = window;
         if window <= seen.least {
             self.at_least += 1;
             // keel has given way as far as it can.
-            self.has_others |= self.at_least >= STILL_TURNS;
+            self.has_cross_traffic |= self.at_least >= STILL_ROUNDS;
         }
-        if self.has_others {
-            let is_still = self.still >= STILL_TURNS
+        if self.has_cross_traffic {
+            let is_still = self.still >= STILL_ROUNDS
                 && window <= STILL_WINDOW * self.top
-                && self.turns <= 3 * SUSPICION_TURNS;
+                && self.rounds <= 3 * SUSPICION_ROUNDS;
             if is_still && seen.switches.longer_route() {
-                let longer = seen.stand.as_secs_f64() / seen.base.as_secs_f64();
+                let longer = seen.standing.as_secs_f64() / seen.base.as_secs_f64();
                 return Answer::Longer(longer.min(MOST_LONGER) * self.top);
             }
             let long = seen.now.saturating_duration_since(self.since)
                 >= seen.switches.suspicion(SUSPICION);
-            if long && self.suspicious >= SUSPICION_TURNS {
-                let longer = seen.stand.as_secs_f64() / self.top_stand.as_secs_f64();
-                return Answer::Others {
+            if long && self.suspicious >= SUSPICION_ROUNDS {
+                let longer = seen.standing.as_secs_f64() / self.top_standing.as_secs_f64();
+                return Answer::CrossTraffic {
                     window: self.top,
                     same_rate: self.top * longer.max(1.0),
                 };
             }
         }
-        let floor = if self.has_others {
+        let floor = if self.has_cross_traffic {
             FLOOR * self.top
         } else {
             0.0
         };
         let aim = seen.base + seen.target.mul_f64(seen.switches.aim(AIM));
-        let fits = aim.as_secs_f64() / seen.stand.as_secs_f64();
+        let fits = aim.as_secs_f64() / seen.standing.as_secs_f64();
         let step = fits.max(seen.switches.most_step(MOST_STEP));
         Answer::GiveWay((window * step).max(floor.min(window)))
     }
@@ -242,33 +242,36 @@ impl Crowd {
     fn compare(&mut self, seen: &Seen) {
         let sent = Reference {
             window: self.sent,
-            stand: seen.stand,
+            standing: seen.standing,
         };
         let Some(reference) = self.reference else {
-            if self.turns >= SKIPPED {
+            if self.rounds >= SKIPPED {
                 self.reference = Some(sent);
             }
             return;
         };
         if self.sent > COMPARED * reference.window {
             // The queue still grows.
-            let stand = reference.stand.max(seen.stand);
-            self.reference = Some(Reference { stand, ..reference });
+            let standing = reference.standing.max(seen.standing);
+            self.reference = Some(Reference {
+                standing,
+                ..reference
+            });
             return;
         }
-        self.has_others =
-            reference.followed(self.sent, seen.stand, seen.base) <= seen.switches.follows(FOLLOWS);
-        if !self.has_others {
+        self.has_cross_traffic = reference.followed(self.sent, seen.standing, seen.base)
+            <= seen.switches.follows(FOLLOWS);
+        if !self.has_cross_traffic {
             self.reference = Some(sent);
         }
     }
 
-    /// A turn ends below the target. Returns the suspicion that remains.
+    /// A round ends below the target. Returns the suspicion that remains.
     pub(super) fn ease(mut self) -> Option<Self> {
         self.suspicious = self.suspicious.checked_sub(2).filter(|left| *left > 0)?;
-        if !self.has_others {
+        if !self.has_cross_traffic {
             // What comes next is another queue.
-            (self.turns, self.reference) = (0, None);
+            (self.rounds, self.reference) = (0, None);
         }
         Some(self)
     }
@@ -279,33 +282,33 @@ mod tests {
     use super::*;
     use crate::testing::{epoch, ms};
 
-    /// Runs turns of 100 ms with round trips that `rtt` computes from the window, until the queue is
-    /// gone or an answer is not to give way; returns that, and the number of turns.
-    fn crowded(rtt: impl FnMut(f64, u64) -> Duration) -> (Option<Answer>, u64) {
-        crowded_or_alone(false, rtt)
+    /// Runs rounds of 100 ms with round trips that `rtt` computes from the window, until the queue
+    /// is gone or an answer is not to give way; returns that, and the number of rounds.
+    fn searched(rtt: impl FnMut(f64, u64) -> Duration) -> (Option<Answer>, u64) {
+        searched_or_alone(false, rtt)
     }
 
     /// The same with routers that count no other flow, if `is_alone`.
-    fn crowded_or_alone(
+    fn searched_or_alone(
         is_alone: bool,
         mut rtt: impl FnMut(f64, u64) -> Duration,
     ) -> (Option<Answer>, u64) {
-        let seen = |turn, window, stand| Seen {
-            now: epoch() + ms(100 * turn),
+        let seen = |round, window, standing| Seen {
+            now: epoch() + ms(100 * round),
             window,
             is_alone,
-            ..Seen::standing(stand)
+            ..Seen::standing(standing)
         };
         let mut window = 100_000.0;
-        let mut crowd = Crowd::new(&seen(0, window, rtt(window, 0)));
-        for turn in 1..100 {
-            let seen = seen(turn, window, rtt(window, turn));
+        let mut search = Search::new(&seen(0, window, rtt(window, 0)));
+        for round in 1..100 {
+            let seen = seen(round, window, rtt(window, round));
             if seen.queue() <= seen.target {
-                return (None, turn);
+                return (None, round);
             }
-            match crowd.turn(&seen) {
+            match search.round(&seen) {
                 Answer::GiveWay(next) => window = next,
-                answer => return (Some(answer), turn),
+                answer => return (Some(answer), round),
             }
         }
         (Some(Answer::GiveWay(window)), 100)
@@ -314,136 +317,148 @@ mod tests {
     #[test]
     fn a_queue_of_its_own_goes_when_it_gives_way() {
         // 1 MB/s: the window over the rate, but never less than the empty round trip.
-        let (answer, turns) =
-            crowded(|window, _| Duration::from_secs_f64(window / 1e6).max(ms(50)));
+        let (answer, rounds) =
+            searched(|window, _| Duration::from_secs_f64(window / 1e6).max(ms(50)));
         assert_eq!(answer, None, "the queue is gone");
-        assert!(turns <= 4, "{turns} turns");
+        assert!(rounds <= 4, "{rounds} rounds");
     }
 
     #[test]
     fn a_queue_of_its_own_goes_also_if_it_grew_for_long_and_round_trips_are_late() {
-        // The link becomes four times slower in the third turn above the target.
+        // The link becomes four times slower in the third round above the target.
         let mut sent = 100_000.0;
-        let (answer, turns) = crowded(|window, turn| {
+        let (answer, rounds) = searched(|window, round| {
             let last = std::mem::replace(&mut sent, window);
-            match turn {
+            match round {
                 0..=2 => ms(56),
                 3 => ms(250),
                 _ => Duration::from_secs_f64(last / 0.25e6).max(ms(50)),
             }
         });
         assert_eq!(answer, None, "the queue is gone");
-        assert!(turns <= 12, "{turns} turns");
+        assert!(rounds <= 12, "{rounds} rounds");
     }
 
     #[test]
     fn a_queue_that_does_not_move_is_a_longer_route() {
-        let (answer, turns) = crowded(|_, _| ms(80));
+        let (answer, rounds) = searched(|_, _| ms(80));
         assert_eq!(
             answer,
             Some(Answer::Longer(160_000.0)),
             "80 ms instead of 50"
         );
-        assert!(turns <= 8, "{turns} turns");
+        assert!(rounds <= 8, "{rounds} rounds");
     }
 
     #[test]
     fn a_route_is_believed_to_be_at_most_twice_as_long() {
-        let (answer, _) = crowded(|_, _| ms(500));
+        let (answer, _) = searched(|_, _| ms(500));
         assert_eq!(answer, Some(Answer::Longer(200_000.0)));
     }
 
     #[test]
     fn a_queue_that_others_fill_is_found_within_about_a_second() {
         // Others take what is left free, and their queue grows and falls.
-        let (answer, turns) = crowded(|_, turn| ms(90 + turn % 3 * 4));
-        let Some(Answer::Others { window, same_rate }) = answer else {
+        let (answer, rounds) = searched(|_, round| ms(90 + round % 3 * 4));
+        let Some(Answer::CrossTraffic { window, same_rate }) = answer else {
             panic!("{answer:?}");
         };
         assert_eq!(window, 100_000.0);
         // 90 ms at the beginning, 94 ms at the end.
         assert_eq!(same_rate.round(), 104_444.0);
-        assert!((10..=14).contains(&turns), "{turns} turns");
+        assert!((10..=14).contains(&rounds), "{rounds} rounds");
     }
 
     #[test]
     fn a_queue_of_others_that_has_shrunk_is_still_theirs() {
         // A slow start has overshot; what it leaves stays.
-        let (answer, turns) =
-            crowded(|_, turn| ms(if turn < 4 { 250 } else { 110 } + turn % 3 * 4));
-        assert!(matches!(answer, Some(Answer::Others { .. })), "{answer:?}");
-        assert!(turns <= 16, "{turns} turns");
+        let (answer, rounds) =
+            searched(|_, round| ms(if round < 4 { 250 } else { 110 } + round % 3 * 4));
+        assert!(
+            matches!(answer, Some(Answer::CrossTraffic { .. })),
+            "{answer:?}"
+        );
+        assert!(rounds <= 16, "{rounds} rounds");
     }
 
     #[test]
     fn a_flow_that_routers_count_alone_suspects_nobody_before_it_has_given_all_way() {
         let mut given_way = f64::MAX;
-        let (answer, turns) = crowded_or_alone(true, |window, turn| {
+        let (answer, rounds) = searched_or_alone(true, |window, round| {
             given_way = given_way.min(window);
-            ms(90 + turn % 3 * 4)
+            ms(90 + round % 3 * 4)
         });
-        assert!(matches!(answer, Some(Answer::Others { .. })), "{answer:?}");
-        assert!(given_way <= 4_000.0, "{given_way} after {turns} turns");
+        assert!(
+            matches!(answer, Some(Answer::CrossTraffic { .. })),
+            "{answer:?}"
+        );
+        assert!(given_way <= 4_000.0, "{given_way} after {rounds} rounds");
     }
 
     #[test]
     fn a_queue_that_stays_at_the_least_window_ends() {
         // An empty round trip that was never true: nothing that keel does meets its target.
-        let (answer, turns) = crowded(|window, turn| {
-            let noise = ms(turn % 4 * 3);
+        let (answer, rounds) = searched(|window, round| {
+            let noise = ms(round % 4 * 3);
             Duration::from_secs_f64(window / 1e6).max(ms(75) + noise)
         });
         assert!(
-            matches!(answer, Some(Answer::Others { .. } | Answer::Longer(_))),
-            "{answer:?} after {turns} turns"
+            matches!(
+                answer,
+                Some(Answer::CrossTraffic { .. } | Answer::Longer(_))
+            ),
+            "{answer:?} after {rounds} rounds"
         );
     }
 
     #[test]
-    fn turns_below_the_target_ease_the_suspicion_and_make_the_next_queue_another() {
+    fn rounds_below_the_target_ease_the_suspicion_and_make_the_next_queue_another() {
         let seen = Seen::standing(ms(90));
-        let mut crowd = Crowd::new(&seen);
+        let mut search = Search::new(&seen);
         for _ in 0..5 {
-            crowd.turn(&seen);
+            search.round(&seen);
         }
-        let crowd = crowd.ease().expect("five turns were suspicious");
-        assert_eq!((crowd.suspicious, crowd.turns), (3, 0));
-        assert!(crowd.reference.is_none());
-        let crowd = crowd.ease().expect("one is left");
-        assert!(crowd.ease().is_none());
+        let search = search.ease().expect("five rounds were suspicious");
+        assert_eq!((search.suspicious, search.rounds), (3, 0));
+        assert!(search.reference.is_none());
+        let search = search.ease().expect("one is left");
+        assert!(search.ease().is_none());
 
-        // Two turns ease two.
-        let mut crowd = Crowd::new(&seen);
+        // Two rounds ease two.
+        let mut search = Search::new(&seen);
         for _ in 0..2 {
-            crowd.turn(&seen);
+            search.round(&seen);
         }
-        assert!(crowd.ease().is_none());
+        assert!(search.ease().is_none());
     }
 
     #[test]
-    fn others_in_the_path_stay_in_mind_when_their_queue_goes_for_a_turn() {
+    fn others_in_the_path_stay_in_mind_when_their_queue_goes_for_a_round() {
         let seen = Seen::standing(ms(90));
-        let mut crowd = Crowd::new(&seen);
-        for turn in 0..6 {
-            let window = 100_000.0 * 0.8_f64.powi(turn);
-            crowd.turn(&Seen { window, ..seen });
+        let mut search = Search::new(&seen);
+        for round in 0..6 {
+            let window = 100_000.0 * 0.8_f64.powi(round);
+            search.round(&Seen { window, ..seen });
         }
-        assert!(crowd.has_others, "round trips do not follow the window");
-        let eased = crowd.ease().expect("six turns were suspicious");
-        assert_eq!(eased.turns, 6);
+        assert!(
+            search.has_cross_traffic,
+            "round trips do not follow the window"
+        );
+        let eased = search.ease().expect("six rounds were suspicious");
+        assert_eq!(eased.rounds, 6);
         assert!(eased.reference.is_some());
     }
 
     #[test]
     fn a_queue_of_twice_the_target_is_suspicious_only_below_a_window_that_gave_way() {
-        let at = |window, stand, has_others| {
-            let mut crowd = Crowd::new(&Seen::standing(ms(60)));
-            crowd.has_others = has_others;
-            crowd.turn(&Seen {
+        let at = |window, standing, has_cross_traffic| {
+            let mut search = Search::new(&Seen::standing(ms(60)));
+            search.has_cross_traffic = has_cross_traffic;
+            search.round(&Seen {
                 window,
-                ..Seen::standing(ms(stand))
+                ..Seen::standing(ms(standing))
             });
-            crowd.suspicious
+            search.suspicious
         };
         assert_eq!(at(100_000.0, 60, true), 0, "keel has not given way");
         assert_eq!(at(75_001.0, 60, true), 0);
@@ -454,25 +469,25 @@ mod tests {
 
     #[test]
     fn a_queue_of_others_must_stay_for_a_second() {
-        // Turns of 20 ms: eight of them are suspicious long before.
-        let mut crowd = Crowd::new(&Seen::standing(ms(90)));
+        // Rounds of 20 ms: eight of them are suspicious long before.
+        let mut search = Search::new(&Seen::standing(ms(90)));
         let mut window = 100_000.0;
         let mut found = None;
-        for turn in 1..100 {
+        for round in 1..100 {
             let seen = Seen {
-                now: epoch() + ms(20 * turn),
+                now: epoch() + ms(20 * round),
                 window,
-                ..Seen::standing(ms(90 + turn % 3 * 4))
+                ..Seen::standing(ms(90 + round % 3 * 4))
             };
-            match crowd.turn(&seen) {
+            match search.round(&seen) {
                 Answer::GiveWay(next) => window = next,
                 answer => {
-                    found = Some((turn, answer));
+                    found = Some((round, answer));
                     break;
                 }
             }
         }
-        let Some((50, Answer::Others { .. })) = found else {
+        let Some((50, Answer::CrossTraffic { .. })) = found else {
             panic!("{found:?}");
         };
     }
