@@ -345,10 +345,11 @@ impl Keel {
         let factor = if many { self.switches.beta(BETA) } else { cut };
         let window = (factor * self.window).max(kept * delivered);
         self.lower(seen.now, window, delivered);
+        // A long queue explains the loss: once it is gone, the path has room.
+        self.curve.take_if(|_| seen.is_long());
     }
 
-    /// Lowers the window to `bytes`; CUBIC's curve limits growth up to `most` bytes and a while
-    /// beyond.
+    /// Lowers the window to `bytes`; CUBIC's curve limits growth to `most` bytes and beyond.
     fn lower(&mut self, now: Instant, bytes: f64, most: f64) {
         let packet = self.packet();
         self.window = bytes.max(minimum_window(self.mtu) as f64);

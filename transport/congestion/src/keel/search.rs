@@ -136,6 +136,11 @@ impl Seen {
         self.standing.saturating_sub(self.base)
     }
 
+    /// Whether the queue is longer than one that keel makes itself.
+    pub(super) fn is_long(&self) -> bool {
+        self.queue() > self.target * 2
+    }
+
     /// Whether the queue stands above the target.
     pub(super) fn stands(&self) -> bool {
         self.queue() > self.target
@@ -185,8 +190,7 @@ impl Search {
     pub(super) fn round(&mut self, seen: &Seen) -> Answer {
         let (queue, window) = (seen.queue(), seen.window);
         let gave_way = self.has_cross_traffic && window <= COMPARED * self.top;
-        // A queue near the target is one that keel makes itself.
-        if queue > seen.target * 2 || gave_way {
+        if seen.is_long() || gave_way {
             self.suspicious += 1;
         }
         self.rounds += 1;

@@ -512,6 +512,7 @@ class Keel:
         c = 0.7 if share > self.tolerated(stands) + 0.05 else 0.85
         self.window = max(c * self.window, 0.9 * delivered, self.min_window)
         self.curve, self.growth = Cubic(now, self.window, delivered, self.packet), 0
+        if self.queue > 2 * self.target: self.curve = None
         return True
 
 def step(keel: Keel, e: Any) -> None:
