@@ -76,8 +76,8 @@ class FlowEnv(gymnasium.Env):
     metadata: Dict[str, Any] = {"render_modes": []}
     #: The name of the flow that the agent controls.
     flow: str
-    action_space: "gymnasium.spaces.Box"
-    observation_space: "gymnasium.spaces.Box"
+    action_space: "gymnasium.Space[Any]"
+    observation_space: "gymnasium.Space[Any]"
 
     def __init__(
         self,
