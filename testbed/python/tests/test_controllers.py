@@ -333,7 +333,7 @@ HOOKS = ["__init__", "on_ack", "on_round", "on_lost", "on_congestion", "on_path"
 
 @pytest.mark.parametrize("hook", HOOKS)
 def test_every_call_may_raise(hook):
-    def raises(self, *_):
+    def raises(self, told):
         raise LookupError(hook)
 
     wrong = type("Wrong", (evenkeel.Controller,), {hook: raises})

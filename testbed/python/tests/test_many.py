@@ -177,13 +177,13 @@ def test_threads_may_run_while_processes_begin():
 
     def work():
         while not end.is_set():
-            evenkeel.run(SCENARIO, set={"duration_s": 1})
+            evenkeel.run(SCENARIO, set={"duration_s": 2})
 
     threads = [threading.Thread(target=work) for _ in range(2)]
     [thread.start() for thread in threads]
     try:
         for _ in range(5):
-            points = evenkeel.sweep(SCENARIO, {}, seeds=2, jobs=2, set={"duration_s": 0.5})
+            points = evenkeel.sweep(SCENARIO, {}, seeds=2, jobs=2, set={"duration_s": 2})
             assert len(points) == 2
     finally:
         end.set()
