@@ -2,6 +2,7 @@ import gc
 import pathlib
 import sys
 import threading
+import weakref
 
 import evenkeel
 import numpy as np
@@ -81,6 +82,16 @@ def test_an_environment_that_nobody_has_any_more_ends_its_run():
     del env
     gc.collect()
     assert not [thread for thread in threading.enumerate() if thread.name == "evenkeel-flow"]
+
+
+def test_an_episode_that_is_over_is_kept_no_longer_than_its_successor_begins():
+    env = FlowEnv(SCENARIO)
+    env.reset(seed=1)
+    before = weakref.ref(env._channel)
+    env.reset(seed=2)
+    gc.collect()
+    assert before() is None
+    env.close()
 
 
 def test_gymnasium_finds_no_fault():

@@ -120,7 +120,7 @@ class FlowEnv(gymnasium.Env):
         self._least_rtt_s, self._highest_rate = math.inf, 0.0
         self._channel = _Channel(self._scenario, chosen, self._set, self._action, self._max_packets)
         # The run ends with an environment that nobody has any more, and with the process.
-        weakref.finalize(self, self._channel.close, _PATIENCE_S)
+        self._finalizer = weakref.finalize(self, self._channel.close, _PATIENCE_S)
         seen = self._channel.next()
         if seen is None:
             raise _native.ScenarioError(
@@ -148,6 +148,7 @@ class FlowEnv(gymnasium.Env):
     def close(self) -> None:
         """Ends the run, if one is under way."""
         if self._channel is not None:
+            self._finalizer.detach()
             self._channel.close()
             self._channel = None
 
