@@ -22,7 +22,7 @@ def play(episodes):
     env.action_space.seed(1)
     means, result = [], None
     for seed in range(1, episodes + 1):
-        env.reset(seed=seed)
+        _, info = env.reset(seed=seed)
         rewards, truncated = [], False
         while not truncated:
             _, reward, _, truncated, info = env.step(env.action_space.sample())

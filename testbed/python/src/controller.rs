@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use evenkeel::controller::{Ack, Congestion, Controller, Round};
 use evenkeel::{EcnMode, PathSample};
-use pyo3::exceptions::{PyAttributeError, PyValueError};
+use pyo3::exceptions::{PyAttributeError, PyOverflowError, PyTypeError, PyValueError};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
@@ -165,9 +165,16 @@ fn amount(value: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
     if let Ok(whole) = value.extract::<u64>() {
         return Ok((whole <= MOST as u64).then_some(whole));
     }
-    let number = value.extract::<f64>().ok();
-    let number = number.filter(|number| (0.0..=MOST).contains(number));
-    Ok(number.map(|number| number as u64))
+    match value.extract::<f64>() {
+        Ok(number) if (0.0..=MOST).contains(&number) => Ok(Some(number as u64)),
+        Err(error) if !is_no_number(value.py(), &error) => Err(error),
+        _ => Ok(None),
+    }
+}
+
+/// Whether Python says that a value is no number, or too great for a float.
+fn is_no_number(py: Python<'_>, error: &PyErr) -> bool {
+    error.is_instance_of::<PyTypeError>(py) || error.is_instance_of::<PyOverflowError>(py)
 }
 
 fn ecn(object: &Bound<'_, PyAny>) -> PyResult<EcnMode> {

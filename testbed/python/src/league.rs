@@ -21,11 +21,8 @@ use crate::table::{Described, Known};
 pub(crate) struct League {
     plan: Plan,
     store: Store,
-    /// Those that have not been made yet, the heaviest first.
+    /// The heaviest first.
     runs: Vec<Run>,
-    /// How many were made before.
-    #[pyo3(get)]
-    made_before: usize,
 }
 
 #[pymethods]
@@ -67,28 +64,25 @@ impl League {
                 run.experiment
             )));
         }
-        create(&out)?;
-        let store = Store::new(&out);
-        let planned = all.len();
-        let mut runs = Vec::new();
-        for run in heaviest_first(all) {
-            if store.find(&run, &plan).map_err(failed)?.is_none() {
-                runs.push(run);
-            }
-        }
-        store.begin(&plan, &out, &[]).map_err(failed)?;
         Ok(Self {
-            made_before: planned - runs.len(),
             plan,
-            store,
-            runs,
+            store: Store::new(&out),
+            runs: heaviest_first(all),
         })
     }
 
-    /// The runs that are to be made: a line and the weight of each.
-    fn runs(&self) -> Vec<(String, f64)> {
-        let runs = self.runs.iter();
-        runs.map(|run| (run.label(), run.weight())).collect()
+    /// Begins it, or goes on with it; returns the numbers of the runs that have not been made yet.
+    fn begin(&self) -> PyResult<Vec<usize>> {
+        let out = self.store.directory();
+        create(out)?;
+        self.store.begin(&self.plan, out, &[]).map_err(failed)?;
+        let mut open = Vec::new();
+        for (number, run) in self.runs.iter().enumerate() {
+            if self.store.find(run, &self.plan).map_err(failed)?.is_none() {
+                open.push(number);
+            }
+        }
+        Ok(open)
     }
 
     /// Makes a run and keeps its record; returns a line for each flow that died.
@@ -96,10 +90,10 @@ impl League {
         &self,
         py: Python<'_>,
         described: HashMap<String, Described>,
-        index: usize,
+        number: usize,
     ) -> PyResult<Vec<String>> {
         let _known = Known::new(described)?;
-        let run = &self.runs[index];
+        let run = &self.runs[number];
         let observations = py.detach(|| observe(&run.scenario, &Options::default(), |_| Ok(())))?;
         let record = Record::new(run, &self.plan, &observations);
         self.store.keep(run, &self.plan, &record).map_err(failed)?;

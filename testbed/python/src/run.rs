@@ -9,7 +9,7 @@ use evenkeel_testbed::backend::sim::{self, Options, SimError};
 use evenkeel_testbed::metrics::Observations;
 use evenkeel_testbed::report;
 use evenkeel_testbed::scenario::{Scenario, ScenarioError as Unreadable};
-use pyo3::exceptions::{PyOSError, PyValueError};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -107,7 +107,7 @@ pub(crate) fn check(
 /// Writes a scenario that is JSON as the TOML of a scenario file.
 #[pyfunction]
 pub(crate) fn to_toml(json: &str) -> PyResult<String> {
-    let invalid = |error: String| PyValueError::new_err(error);
+    let invalid = |error: String| ScenarioError::new_err(format!("scenario: {error}"));
     let value: toml::Value =
         serde_json::from_str(json).map_err(|error| invalid(error.to_string()))?;
     match value {
@@ -124,6 +124,7 @@ pub(crate) fn observe(
     options: &Options,
     mut watch: impl FnMut(f64) -> PyResult<()>,
 ) -> PyResult<Observations> {
+    table::enter()?;
     let progress = |epoch: Instant, at: Duration| {
         if at.is_zero() {
             table::begin(epoch);

@@ -11,6 +11,7 @@ use std::time::Instant;
 use evenkeel::controller::{ControllerBuild, ControllerRow, SpecParameter, SpecValues, adapt};
 use evenkeel::{Controllers, SharedFactory, SpecError};
 use evenkeel_spec::ParameterKind;
+use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -35,7 +36,7 @@ pub(crate) struct Described {
 
 /// The default of a parameter, which says what values it takes. A flag is a whole number in Python,
 /// so it comes first.
-#[derive(FromPyObject, Debug, Clone, Copy)]
+#[derive(FromPyObject, Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Default {
     Flag(#[pyo3(from_py_with = strict_bool)] bool),
     Count(u64),
@@ -52,12 +53,16 @@ pub(crate) struct Class {
     pub(crate) class: Py<PyAny>,
     pub(crate) methods: HashSet<String>,
     parameters: &'static [SpecParameter],
+    defaults: Vec<Default>,
 }
 
 /// What the run of a thread is about.
 #[derive(Default)]
 struct Context {
     classes: HashMap<&'static str, Arc<Class>>,
+    runs: bool,
+    /// A controller's call of another run began this.
+    is_inner: bool,
     epoch: Option<Instant>,
     failure: Option<PyErr>,
 }
@@ -93,11 +98,13 @@ impl Known {
                 class: one.class,
                 methods: one.methods,
                 parameters,
+                defaults: one.parameters.iter().map(|(_, default)| *default).collect(),
             };
             classes.insert(name, Arc::new(class));
         }
         let context = Context {
             classes,
+            is_inner: CONTEXT.with_borrow(|outer| outer.runs || outer.is_inner),
             ..Context::default()
         };
         Ok(Self {
@@ -119,6 +126,16 @@ impl Drop for Known {
     fn drop(&mut self) {
         CONTEXT.set(std::mem::take(&mut self.before));
     }
+}
+
+/// A run is about to begin on this thread, which has the clock of one run alone.
+pub(crate) fn enter() -> PyResult<()> {
+    CONTEXT.with_borrow_mut(|context| context.runs = true);
+    if CONTEXT.with_borrow(|context| context.is_inner) {
+        let why = "a controller began a run within its own; begin it on another thread";
+        return Err(PyRuntimeError::new_err(why));
+    }
+    Ok(())
 }
 
 /// The run counts its time from `epoch`.
@@ -182,14 +199,16 @@ fn uses_path(values: &SpecValues) -> bool {
 
 fn factory(values: &SpecValues) -> Result<SharedFactory, SpecError> {
     let class = class(values.row());
-    let given = class.parameters.iter().map(|parameter| {
+    let given = class.parameters.iter().zip(&class.defaults);
+    let given = given.filter_map(|(parameter, default)| {
         let name = parameter.name;
         let value = match parameter.kind {
             ParameterKind::Flag { .. } => Default::Flag(values.flag(name)),
             ParameterKind::Count { .. } => Default::Count(values.count(name)),
             _ => Default::Number(values.number(name)),
         };
-        (name, value)
+        // Python knows its defaults better: a whole number below 0 is no float.
+        (value != *default).then_some((name, value))
     });
     let given: Vec<_> = given.collect();
     Ok(adapt(move |now, mtu| {

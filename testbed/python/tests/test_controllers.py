@@ -1,5 +1,7 @@
+import copy
 import json
 import pathlib
+import pickle
 import sys
 import traceback
 
@@ -300,6 +302,79 @@ def test_facts_show_what_they_have():
     shown = {kind: repr(fact) for kind, fact in Records.told}
     assert shown["ack"].startswith("Ack(now_s=")
     assert "rtt_min_s=0.0" in shown["round"] and "app_limited=" in shown["round"]
+
+
+def test_facts_can_be_made_copied_and_pickled():
+    Records.told = []
+    evenkeel.run(one("records", duration_s=2), controllers={"records": Records})
+    for _, fact in Records.told[:50]:
+        for copied in (copy.deepcopy(fact), pickle.loads(pickle.dumps(fact))):
+            assert type(copied) is type(fact) and repr(copied) == repr(fact)
+    loss = evenkeel.Loss(now_s=1.5, bytes=1200)
+    assert repr(loss) == "Loss(now_s=1.5, bytes=1200)"
+
+
+def test_a_controller_that_keeps_what_it_was_told_is_copied():
+    class Keeps(evenkeel.Controller):
+        def on_ack(self, ack):
+            self.last = ack
+            self.window += ack.bytes_after_recovery * self.mtu / self.window
+
+        def on_congestion(self, event):
+            self.window = max(self.window / 2, 2 * self.mtu)
+
+    scenario = one("keeps", links=NETWORKS[3]["links"])
+    result = evenkeel.run(scenario, controllers={"keeps": Keeps}, set={"links.0.mark": 0.05})
+    assert result.flows["only"]["error"] is None
+
+
+HOOKS = ["__init__", "on_ack", "on_round", "on_lost", "on_congestion", "on_path", "__deepcopy__"]
+
+
+@pytest.mark.parametrize("hook", HOOKS)
+def test_every_call_may_raise(hook):
+    def raises(self, told):
+        raise LookupError(hook)
+
+    wrong = type("Wrong", (evenkeel.Controller,), {hook: raises})
+    with pytest.raises(LookupError, match=hook):
+        evenkeel.run(one("wrong"), controllers={"wrong": wrong}, set={"links.0.loss": 0.05})
+
+
+def test_an_interrupt_in_a_number_is_not_lost():
+    class Slow:
+        def __float__(self):
+            raise KeyboardInterrupt
+
+    class Answers(evenkeel.Controller):
+        def on_round(self, round):
+            self.window = Slow()
+
+    with pytest.raises(KeyboardInterrupt):
+        evenkeel.run(one("answers"), controllers={"answers": Answers})
+
+
+def test_defaults_reach_the_class_as_they_are():
+    given = []
+
+    class Keeps(evenkeel.Controller):
+        def __init__(self, mtu, below=-3, great=10**30, share=0.5):
+            super().__init__(mtu)
+            given.append((below, great, share))
+
+    evenkeel.run(one("keeps:share=0.25"), controllers={"keeps": Keeps})
+    assert set(given) == {(-3, 10**30, 0.25)}
+    assert all(type(below) is int and type(great) is int for below, great, _ in given)
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_within_a_run_is_refused(jobs):
+    class Nested(evenkeel.Controller):
+        def on_round(self, round):
+            evenkeel.sweep(SCENARIO, {}, seeds=2, jobs=jobs)
+
+    with pytest.raises(RuntimeError, match="a run within its own; begin it on another thread"):
+        evenkeel.run(one("nested"), controllers={"nested": Nested})
 
 
 @pytest.mark.parametrize("value", [0, 1, 9e15, 1e12])

@@ -1,6 +1,8 @@
+import gc
 import pathlib
 import sys
 import threading
+import weakref
 
 import evenkeel
 import numpy as np
@@ -62,6 +64,34 @@ def test_a_run_that_is_given_up_ends():
     assert not [thread for thread in threading.enumerate() if thread.name == "evenkeel-flow"]
     with pytest.raises(RuntimeError, match="call reset"):
         env.step([1.0])
+
+
+@pytest.mark.parametrize("action", [[], None, [float("nan")], [1.0, 1.0]])
+def test_an_action_that_is_none_is_refused_and_the_episode_goes_on(action):
+    env = FlowEnv(SCENARIO)
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match="give one number, 0.5 to 2"):
+        env.step(action)
+    assert not env.step([1.0])[3]
+    env.close()
+
+
+def test_an_environment_that_nobody_has_any_more_ends_its_run():
+    env = FlowEnv(SCENARIO)
+    env.reset(seed=1)
+    del env
+    gc.collect()
+    assert not [thread for thread in threading.enumerate() if thread.name == "evenkeel-flow"]
+
+
+def test_an_episode_that_is_over_is_kept_no_longer_than_its_successor_begins():
+    env = FlowEnv(SCENARIO)
+    env.reset(seed=1)
+    before = weakref.ref(env._channel)
+    env.reset(seed=2)
+    gc.collect()
+    assert before() is None
+    env.close()
 
 
 def test_gymnasium_finds_no_fault():

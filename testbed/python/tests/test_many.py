@@ -1,8 +1,10 @@
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 import evenkeel
 import numpy as np
@@ -89,6 +91,103 @@ def test_a_comparison_has_controllers_in_python_beside_those_that_ship(tmp_path)
         evenkeel.ScenarioError, match='the name "third"; the scenario has first, second'
     ):
         evenkeel.compare(SCENARIO, ["cubic"], flows=["third"])
+
+
+def test_a_text_is_one_name_or_value():
+    assert len(evenkeel.sweep(SCENARIO, {"flows.0.controller": "cubic"}, jobs=1)) == 1
+    made = evenkeel.compare(SCENARIO, "cubic", against="reno", flows="first")
+    assert {run["controller"] for run in made.summary["runs"]} == {"cubic", "reno"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "error"),
+    [
+        (lambda: evenkeel.sweep(SCENARIO, {"links.0.loss": 0.1}), "links.0.loss is 0.1; write a"),
+        (lambda: evenkeel.sweep(SCENARIO, [1]), "over is .*; write a dict"),
+        (lambda: evenkeel.sweep(SCENARIO, {}, set="a=1"), "set is 'a=1'; write a dict"),
+        (lambda: evenkeel.compare(SCENARIO, Halves), "controllers is .*; write a list"),
+        (lambda: evenkeel.compare(SCENARIO, [Halves]), "is no name of a controller; write {name"),
+        (lambda: evenkeel.league(["keel"], cases=5), "cases is 5; write a list"),
+        (lambda: evenkeel.run(SCENARIO, controllers=["a"]), "controllers is .*; write a dict"),
+    ],
+)
+def test_what_is_no_list_and_no_dict_is_refused_by_its_name(wrong, error):
+    with pytest.raises(TypeError, match=error):
+        wrong()
+
+
+def test_a_comparison_and_a_league_of_nobody_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="no controllers; give one at least"):
+        evenkeel.compare(SCENARIO, [])
+    with pytest.raises(ValueError, match="no controllers; give one at least"):
+        evenkeel.league([], against=[], out=tmp_path)
+
+
+class TwoWords(Exception):
+    """Pickle makes it of one argument, and fails."""
+
+    def __init__(self, one, other):
+        super().__init__(f"{one} {other}")
+
+
+def test_an_exception_that_cannot_be_pickled_keeps_its_words_and_traceback():
+    class Local(Exception):
+        pass
+
+    for error in (Local("it is wrong"), TwoWords("it is", "wrong")):
+
+        def raises(self, round, error=error):
+            raise error
+
+        wrong = type("Wrong", (evenkeel.Controller,), {"on_round": raises})
+        sets = {"flows.0.controller": "wrong"}
+        with pytest.raises(RuntimeError, match="it is wrong") as raised:
+            evenkeel.sweep(SCENARIO, {}, seeds=2, jobs=2, set=sets, controllers={"wrong": wrong})
+        assert type(error).__name__ in str(raised.value)
+        assert "in raises" in str(raised.value.__cause__)
+
+
+def test_a_process_that_dies_is_named():
+    class Dies(evenkeel.Controller):
+        def on_round(self, round):
+            os._exit(3)
+
+    sets = {"flows.0.controller": "dies"}
+    with pytest.raises(RuntimeError, match="a process of the sweep was killed.*jobs=1"):
+        evenkeel.sweep(SCENARIO, {}, seeds=2, jobs=2, set=sets, controllers={"dies": Dies})
+
+
+def test_processes_that_are_no_forks_do_the_same(monkeypatch, tmp_path):
+    monkeypatch.setattr(multiprocessing, "get_all_start_methods", lambda: ["spawn"])
+    sets = {"duration_s": 2, "flows.0.controller": "halves"}
+    made = [
+        evenkeel.sweep(SCENARIO, {}, seeds=2, jobs=jobs, set=sets, controllers={"halves": Halves})
+        for jobs in (1, 2)
+    ]
+    assert made[0][1].result.json == made[1][1].result.json
+    played = evenkeel.league(
+        {"halves": Halves}, against="cubic", cases=CASES, quick=True, jobs=2, out=tmp_path
+    )
+    assert len(list(tmp_path.glob("runs/*/*"))) == 4
+    assert "halves" in str(played)
+
+
+def test_threads_may_run_while_processes_begin():
+    end = threading.Event()
+
+    def work():
+        while not end.is_set():
+            evenkeel.run(SCENARIO, set={"duration_s": 2})
+
+    threads = [threading.Thread(target=work) for _ in range(2)]
+    [thread.start() for thread in threads]
+    try:
+        for _ in range(5):
+            points = evenkeel.sweep(SCENARIO, {}, seeds=2, jobs=2, set={"duration_s": 2})
+            assert len(points) == 2
+    finally:
+        end.set()
+        [thread.join() for thread in threads]
 
 
 CASES = ["start/100-kB", "start/1-MB"]
@@ -178,7 +277,9 @@ def test_no_seeds_and_no_processes_are_refused(wrong):
 
 
 INTERRUPTED = """
-import os, sys, evenkeel
+import os, signal, sys, evenkeel
+# What a process has inherited must not keep it alive.
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
 scenario = {
     "name": "long", "duration_s": 20_000, "sampling": {"interval_ms": 500}, "topology": "dumbbell",
     "links": [{"name": "l", "rate_bps": 10e6, "delay_ms": 10}],
@@ -190,6 +291,10 @@ class Mine(evenkeel.Controller):
         super().__init__(mtu)
         # The run is under way.
         os.write(1, b"begun\\n")
+
+    def on_round(self, round):
+        while sys.argv[3] == "stuck":
+            pass
 
 evenkeel.register("mine", Mine)
 try:
@@ -207,15 +312,16 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+@pytest.mark.parametrize("how", ["busy", "stuck"])
 @pytest.mark.parametrize("whom", ["process", "terminal"])
 @pytest.mark.parametrize("what", ["run", "sweep", "compare", "league"])
-def test_an_interrupt_ends_all_processes_without_a_word(tmp_path, what, whom):
+def test_an_interrupt_ends_all_processes_without_a_word(tmp_path, what, whom, how):
     def own_group():
         os.setsid()
         # A shell's background jobs ignore it.
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
-    words = [sys.executable, "-c", INTERRUPTED, what, str(tmp_path)]
+    words = [sys.executable, "-c", INTERRUPTED, what, str(tmp_path), how]
     process = subprocess.Popen(
         words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=own_group
     )

@@ -2,6 +2,7 @@ import json
 import pathlib
 import pickle
 import subprocess
+import sys
 import threading
 
 import evenkeel
@@ -147,6 +148,28 @@ def test_tables_are_data_frames():
         result.to_pandas("flow")
 
 
+@pytest.mark.parametrize("package", ["pandas", "polars", "matplotlib"])
+def test_a_package_that_is_missing_is_named(monkeypatch, package):
+    result, points = evenkeel.run(TEXT), evenkeel.sweep(TEXT, {}, jobs=1)
+    for name in [name for name in sys.modules if name.split(".")[0] == package]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    calls = [result.plot]
+    if package != "matplotlib":
+        calls = [getattr(one, f"to_{package}") for one in (result, points)]
+    for call in calls:
+        with pytest.raises(ImportError, match=f"pip install {package}"):
+            call()
+
+
+def test_a_plot_of_a_flow_that_is_not_there_names_those_that_are():
+    pytest.importorskip("matplotlib").use("Agg")
+    result = evenkeel.run(SCENARIO)
+    with pytest.raises(ValueError, match="no flow 'third'; the scenario has first, second"):
+        result.plot(["third"])
+    assert len(result.plot("first").axes[0].lines) == 1
+
+
 def test_a_plot_has_the_flows_and_the_queue():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
@@ -237,6 +260,11 @@ def test_a_path_may_have_any_name(tmp_path):
     place = tmp_path / "a=1.toml"
     place.write_text(TEXT)
     assert evenkeel.run(str(place)).json == evenkeel.run(TEXT).json
+
+
+def test_a_text_that_is_no_unicode_is_an_error_of_the_scenario():
+    with pytest.raises(evenkeel.ScenarioError, match="^scenario: "):
+        evenkeel.run({**SCENARIO, "description": "\ud800"})
 
 
 @pytest.mark.parametrize("seed", [1.5, "two", float("nan"), [1]])

@@ -18,11 +18,11 @@ from typing import (
 )
 
 from . import _native
-from ._controller import Controller, described
+from ._controller import Controller, described, names_of
 from ._processes import in_processes
 from ._result import Frame, _columns, _flat
 from ._run import run_source
-from ._scenario import AnyScenario, seeds_of, source
+from ._scenario import AnyScenario, mapping, seeds_of, several, source
 
 
 class Comparison(Frame):
@@ -57,18 +57,18 @@ def compare(
     the comparison, its page and each run's results.
     """
     classes = controllers if isinstance(controllers, Mapping) else {}
-    names = list(dict.fromkeys([*controllers, *against]))
+    names = names_of(controllers, against)
     known = described(classes)
     first = source(scenario, set)
     _, seed = _native.check(first, known)
-    groups = _native.compared_flows(first, known, list(flows))
+    groups = _native.compared_flows(first, known, several("flows", flows))
     tasks = []
     places: Dict[str, str] = {}
     for name in names:
         other = places.setdefault(_file_name(name), name)
         if other != name:
             raise ValueError(f"{other} and {name} would be one directory; rename one")
-        sets = {**(set or {}), **{f"flows.{number}.controller": name for number, _ in groups}}
+        sets = {**mapping("set", set), **{f"flows.{number}.controller": name for number, _ in groups}}
         _native.check(source(scenario, sets), known)
         for one in seeds_of(seeds, seed):
             tasks.append(

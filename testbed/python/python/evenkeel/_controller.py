@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from typing import Any, Dict, List, Mapping, Optional, Tuple, Type
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Type
 
 from . import _native
 from ._native import Ack, Congestion, Loss, PathSample, Round
+from ._scenario import mapping, several
 
 
 class Controller:
@@ -40,6 +41,8 @@ class Controller:
     ``copy.deepcopy``.
     """
 
+    #: Bytes of UDP payload in a full-size packet.
+    mtu: int
     #: Bytes that may be in flight.
     window: float
     #: Bytes per second at which packets leave; ``None``: the window over the round trip.
@@ -112,7 +115,19 @@ def controllers() -> Dict[str, str]:
 
 def described(more: Optional[Mapping[str, Type[Controller]]] = None) -> Dict[str, Dict[str, Any]]:
     """What the native part has to know of the registered classes and ``more``."""
-    return {name: _describe(name, one) for name, one in {**_registered, **(more or {})}.items()}
+    known = {**_registered, **mapping("controllers", more)}
+    return {name: _describe(name, one) for name, one in known.items()}
+
+
+def names_of(controllers: Iterable[str], against: Iterable[str]) -> List[str]:
+    """The names of those that are compared, each once."""
+    names = [*several("controllers", controllers), *several("against", against)]
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"{name!r} is no name of a controller; write {{name: class}}")
+    if not names:
+        raise ValueError("there are no controllers; give one at least")
+    return list(dict.fromkeys(names))
 
 
 def _describe(name: str, controller: Type[Controller]) -> Dict[str, Any]:

@@ -6,12 +6,13 @@ import json
 import os
 import pathlib
 import types
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Type, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type, Union
 
 from . import _native
-from ._controller import Controller, described
+from ._controller import Controller, described, names_of
 from ._processes import in_processes, positive
 from ._result import Frame
+from ._scenario import several
 
 #: Who plays beside one's own.
 OPPONENTS = (
@@ -76,26 +77,35 @@ def league(
     are there already are not made again, unless this package or one of the classes has changed.
     """
     classes = controllers if isinstance(controllers, Mapping) else {}
-    names = list(dict.fromkeys([*controllers, *against]))
+    names = names_of(controllers, against)
     known = described(classes)
     print_of = fingerprint([one["class"] for one in known.values()])
     positive("seeds", seeds)
-    patterns = [cases] if isinstance(cases, str) else list(cases)
+    patterns = several("cases", cases)
     program = (_native.__file__, print_of)
-    played = _native.League(
+    played = _Played(
         known, names, patterns, (quick, 1 if quick else seeds), os.fspath(out), program
     )
     dead: List[str] = []
-    for _, lines in in_processes(_make, (played, known), range(len(played.runs())), jobs, "league"):
+    for _, lines in in_processes(_make, played, played.native.begin(), jobs, "league"):
         dead += lines
-    table, page = played.write(known)
+    table, page = played.native.write(known)
     return League(table, pathlib.Path(page), sorted(dead))
 
 
-def _make(state: Any, index: int) -> List[str]:
-    played, known = state
-    made: List[str] = played.make(known, index)
-    return made
+class _Played:
+    """A league and what it was made of, from which another process makes it again."""
+
+    def __init__(self, known: Mapping[str, Any], *more: Any) -> None:
+        self.known, self._more = known, more
+        self.native = _native.League(known, *more)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return _Played, (self.known, *self._more)
+
+
+def _make(played: _Played, number: int) -> List[str]:
+    return played.native.make(played.known, number)
 
 
 def fingerprint(classes: Sequence[type]) -> str:

@@ -1,15 +1,49 @@
 from os import PathLike
 from pathlib import Path
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union, final
+
+from typing_extensions import Self
+
+__all__ = [
+    "Ack",
+    "Congestion",
+    "League",
+    "Loss",
+    "PathSample",
+    "Round",
+    "ScenarioError",
+    "__version__",
+    "check",
+    "compared_flows",
+    "controllers",
+    "run",
+    "to_toml",
+    "write_comparison",
+]
 
 __version__: str
 
 class ScenarioError(ValueError):
     """A scenario, a controller's name or a choice that makes no sense, in one line."""
 
+@final
 class Ack:
     """The packets that one ACK frame newly acknowledged."""
 
+    def __new__(
+        cls,
+        now_s: float,
+        sent_s: float,
+        rtt_s: Optional[float],
+        packets: int,
+        bytes: int,
+        bytes_after_recovery: int,
+        marked: int,
+        in_flight: int,
+        app_limited: bool,
+        delivery_rate: Optional[float],
+    ) -> Self: ...
+    def __getnewargs__(self) -> Tuple[Any, ...]: ...
     @property
     def now_s(self) -> float:
         """When the ACK was processed, seconds since the run began."""
@@ -41,9 +75,24 @@ class Ack:
     def delivery_rate(self) -> Optional[float]:
         """How fast the path delivered meanwhile, bytes per second; None if that is unknown."""
 
+@final
 class Round:
     """A round trip of data that is over."""
 
+    def __new__(
+        cls,
+        now_s: float,
+        rtt_min_s: float,
+        small: bool,
+        rtt_end_s: float,
+        bytes: int,
+        lost: int,
+        in_flight: int,
+        unused: int,
+        app_limited: bool,
+        in_recovery: bool,
+    ) -> Self: ...
+    def __getnewargs__(self) -> Tuple[Any, ...]: ...
     @property
     def now_s(self) -> float:
         """When the ACK that ended it was processed, seconds since the run began."""
@@ -75,9 +124,12 @@ class Round:
     def in_recovery(self) -> bool:
         """A recovery period began in this round, or lasts beyond its end."""
 
+@final
 class Loss:
     """Packets were declared lost."""
 
+    def __new__(cls, now_s: float, bytes: int) -> Self: ...
+    def __getnewargs__(self) -> Tuple[Any, ...]: ...
     @property
     def now_s(self) -> float:
         """When, seconds since the run began."""
@@ -85,9 +137,12 @@ class Loss:
     def bytes(self) -> int:
         """Their bytes of UDP payload."""
 
+@final
 class Congestion:
     """Packets were lost or marked: at most once in a recovery period."""
 
+    def __new__(cls, now_s: float, cause: str, lost: int) -> Self: ...
+    def __getnewargs__(self) -> Tuple[Any, ...]: ...
     @property
     def now_s(self) -> float:
         """When it was found, seconds since the run began."""
@@ -98,9 +153,23 @@ class Congestion:
     def lost(self) -> int:
         """Bytes found lost by this detection; 0 for marks."""
 
+@final
 class PathSample:
     """What path headers measured in one round trip; what no router reported is None."""
 
+    def __new__(
+        cls,
+        now_s: float,
+        rtt_s: float,
+        forward_queueing_s: Optional[float],
+        backward_queueing_s: Optional[float],
+        complete: bool,
+        grant: Optional[int],
+        window_change: Optional[float],
+        congested: bool,
+        flows: Optional[int],
+    ) -> Self: ...
+    def __getnewargs__(self) -> Tuple[Any, ...]: ...
     @property
     def now_s(self) -> float:
         """When the echo arrived, seconds since the run began."""
@@ -133,20 +202,19 @@ _Path = Union[str, PathLike[str]]
 _Source = Mapping[str, Any]
 _Described = Mapping[str, Mapping[str, Any]]
 
+@final
 class League:
-    def __init__(
-        self,
+    def __new__(
+        cls,
         described: _Described,
         names: Sequence[str],
         patterns: Sequence[str],
         extent: Tuple[bool, int],
         out: _Path,
         program: Tuple[_Path, str],
-    ) -> None: ...
-    @property
-    def made_before(self) -> int: ...
-    def runs(self) -> List[Tuple[str, float]]: ...
-    def make(self, described: _Described, index: int) -> List[str]: ...
+    ) -> Self: ...
+    def begin(self) -> List[int]: ...
+    def make(self, described: _Described, number: int) -> List[str]: ...
     def write(self, described: _Described) -> Tuple[str, Path]: ...
 
 def run(

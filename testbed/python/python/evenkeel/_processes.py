@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pickle
 import signal
 import warnings
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
 
 from ._scenario import whole
@@ -76,6 +78,9 @@ def in_processes(
             for future in as_completed(futures):
                 yield futures[future], future.result()
                 bar.add()
+        except BrokenProcessPool as error:
+            why = "was killed, ran out of memory, or could not begin; jobs=1 uses no other process"
+            raise RuntimeError(f"a process of the {what} {why}") from error
         except BaseException:
             # By Ctrl-C, an exception, or because nobody wants the rest: what runs is of no use.
             workers = list((getattr(pool, "_processes", None) or {}).values())
@@ -102,8 +107,9 @@ def positive(name: str, value: Any) -> int:
 
 
 def _begin(work: Callable[[Any, Any], Any], state: Any) -> None:
-    # A terminal sends Ctrl-C to all; the process that began it ends the others.
+    # A terminal sends Ctrl-C to all; the process that began it ends the others, by SIGTERM.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     global _work
     _work = (work, state)
 
@@ -111,4 +117,12 @@ def _begin(work: Callable[[Any, Any], Any], state: Any) -> None:
 def _call(item: Any) -> Any:
     assert _work is not None
     work, state = _work
-    return work(state, item)
+    try:
+        return work(state, item)
+    except BaseException as error:
+        try:
+            pickle.loads(pickle.dumps(error))
+        except Exception:
+            # What pickle has to say of it is not what went wrong.
+            raise RuntimeError(f"{type(error).__qualname__}: {error}") from error
+        raise

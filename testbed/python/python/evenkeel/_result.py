@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import json
 import pathlib
 import platform
 from importlib import metadata
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence, Tuple
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Mapping, Optional, Sequence
 
 import numpy as np
 
 from . import _native
+from ._scenario import several
 
 if TYPE_CHECKING:
     import matplotlib.figure
@@ -37,26 +37,46 @@ TABLES = (
 _PACKAGES = ("numpy", "matplotlib", "pandas", "polars", "gymnasium")
 
 
-@functools.lru_cache(maxsize=None)
-def _versions() -> Tuple[Tuple[str, str], ...]:
-    native = pathlib.Path(_native.__file__).read_bytes()
-    found = {
-        "evenkeel": _native.__version__,
-        "evenkeel sha256": hashlib.sha256(native).hexdigest(),
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-    }
-    for name in _PACKAGES:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return tuple(found.items())
+_versions: Dict[str, str] = {}
 
 
 def versions() -> Dict[str, str]:
     """Returns what a figure depends on, to be kept beside it: the versions of this package, Python
     and the packages that draw, the system, and SHA-256 of this package's compiled part, which tells
     two builds of one version apart."""
-    return dict(_versions())
+    if not _versions:
+        native = pathlib.Path(_native.__file__).read_bytes()
+        _versions["evenkeel"] = _native.__version__
+        _versions["evenkeel sha256"] = hashlib.sha256(native).hexdigest()
+        _versions["python"] = platform.python_version()
+        _versions["platform"] = platform.platform()
+        for name in _PACKAGES:
+            with contextlib.suppress(metadata.PackageNotFoundError):
+                _versions[name] = metadata.version(name)
+    return dict(_versions)
+
+
+@contextlib.contextmanager
+def needs(package: str) -> Iterator[None]:
+    """Around the import of a package that need not be installed."""
+    try:
+        yield
+    except ImportError as error:
+        raise ImportError(f"{package} cannot be imported ({error}); pip install {package}") from error
+
+
+def pandas_frame(columns: Mapping[str, Any]) -> "pandas.DataFrame":
+    """The columns as a data frame of pandas."""
+    with needs("pandas"):
+        import pandas
+    return pandas.DataFrame(columns)
+
+
+def polars_frame(columns: Mapping[str, Any]) -> "polars.DataFrame":
+    """The columns as a data frame of polars."""
+    with needs("polars"):
+        import polars
+    return polars.DataFrame(columns, strict=False)
 
 
 class Frame:
@@ -70,15 +90,11 @@ class Frame:
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Returns the table as a data frame of pandas, which must be installed."""
-        import pandas
-
-        return pandas.DataFrame(self.table())
+        return pandas_frame(self.table())
 
     def to_polars(self) -> "polars.DataFrame":
         """Returns the table as a data frame of polars, which must be installed."""
-        import polars
-
-        return polars.DataFrame(self.table(), strict=False)
+        return polars_frame(self.table())
 
     def __repr__(self) -> str:
         return self.text
@@ -154,24 +170,25 @@ class Result:
 
     def to_pandas(self, table: str = "flows") -> "pandas.DataFrame":
         """Returns a table as a data frame of pandas, which must be installed."""
-        import pandas
-
-        return pandas.DataFrame(self.table(table))
+        return pandas_frame(self.table(table))
 
     def to_polars(self, table: str = "flows") -> "polars.DataFrame":
         """Returns a table as a data frame of polars, which must be installed."""
-        import polars
+        return polars_frame(self.table(table))
 
-        return polars.DataFrame(self.table(table), strict=False)
-
-    def plot(self, flows: Optional[List[str]] = None) -> "matplotlib.figure.Figure":
+    def plot(self, flows: Optional[Sequence[str]] = None) -> "matplotlib.figure.Figure":
         """Draws rates, round trips and windows of the flows (all, or those named) and the queues of
         links over time, with matplotlib, which must be installed. Returns the figure."""
-        import matplotlib.pyplot as plt
+        with needs("matplotlib"):
+            import matplotlib.pyplot as plt
+        shown = several("flows", list(self.series) if flows is None else flows)
+        for name in shown:
+            if name not in self.series:
+                raise ValueError(f"no flow {name!r}; the scenario has {', '.join(self.series)}")
 
         figure, panels = plt.subplots(4, 1, sharex=True, figsize=(8, 8), layout="constrained")
         time_s = self.time_s
-        for name in flows or self.series:
+        for name in shown:
             one = self.series[name]
             panels[0].plot(time_s, one["rate_bps"] / 1e6, label=name)
             panels[1].plot(time_s, one["rtt_ms"], label=name)

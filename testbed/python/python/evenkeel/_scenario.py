@@ -68,7 +68,7 @@ def source(
     """The scenario with overrides, as the native part takes it."""
     overrides = [
         f"{key}={value if isinstance(value, str) else _inline(value, key)}"
-        for key, value in (set or {}).items()
+        for key, value in mapping("set", set).items()
     ]
     if seed is not None:
         overrides.append(f"seed={whole('seed', seed)}")
@@ -110,6 +110,23 @@ def seeds_of(seeds: Union[int, Iterable[int]], first: int) -> List[int]:
     if not chosen:
         raise ValueError(f"seeds = {seeds!r} is no seed; give 1 or more, or a list")
     return chosen
+
+
+def several(name: str, values: Any) -> List[Any]:
+    """The values as a list; a text is one of them."""
+    if isinstance(values, str):
+        return [values]
+    try:
+        return list(values)
+    except TypeError:
+        raise TypeError(f"{name} is {values!r}; write a list") from None
+
+
+def mapping(name: str, values: Optional[Mapping[str, Any]]) -> Dict[str, Any]:
+    """The values as a dict; empty for None."""
+    if values is not None and not isinstance(values, Mapping):
+        raise TypeError(f"{name} is {values!r}; write a dict")
+    return dict(values or {})
 
 
 def whole(name: str, value: Any) -> int:

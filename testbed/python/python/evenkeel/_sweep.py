@@ -20,9 +20,9 @@ from typing import (
 from . import _native
 from ._controller import Controller, described
 from ._processes import in_processes
-from ._result import Result, _columns, _flat
+from ._result import Result, _columns, _flat, pandas_frame, polars_frame
 from ._run import run_source
-from ._scenario import AnyScenario, seeds_of, source
+from ._scenario import AnyScenario, mapping, seeds_of, several, source
 
 if TYPE_CHECKING:
     import pandas
@@ -61,15 +61,11 @@ class Sweep(Sequence[Point]):
 
     def to_pandas(self, table: str = "flows") -> "pandas.DataFrame":
         """Returns ``table`` ("flows" or "links") as a data frame of pandas."""
-        import pandas
-
-        return pandas.DataFrame(self.table(table))
+        return pandas_frame(self.table(table))
 
     def to_polars(self, table: str = "flows") -> "polars.DataFrame":
         """Returns ``table`` ("flows" or "links") as a data frame of polars."""
-        import polars
-
-        return polars.DataFrame(self.table(table), strict=False)
+        return polars_frame(self.table(table))
 
     def __repr__(self) -> str:
         return f"Sweep of {len(self)} runs"
@@ -93,14 +89,14 @@ def sweep(
     the first begins. A bar shows the progress, if tqdm is installed and there is a terminal.
     """
     known = described(controllers)
-    values = {key: list(some) for key, some in over.items()}
+    values = {key: several(key, some) for key, some in mapping("over", over).items()}
     for key, some in values.items():
         if not some:
             raise ValueError(f"{key} has no values; give one at least")
     combinations = [dict(zip(values, some)) for some in itertools.product(*values.values())]
     tasks = []
     for chosen in combinations:
-        sets = {**(set or {}), **chosen}
+        sets = {**mapping("set", set), **chosen}
         _, first = _native.check(source(scenario, sets), known)
         tasks += [(chosen, seed, source(scenario, sets, seed)) for seed in seeds_of(seeds, first)]
     made = [task[2] for task in tasks]

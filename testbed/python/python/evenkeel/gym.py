@@ -19,15 +19,19 @@ from __future__ import annotations
 import math
 import queue
 import threading
+import weakref
 from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 
-import gymnasium
 import numpy as np
 
 from . import _native
 from ._controller import Controller
+from ._result import needs
 from ._run import run
-from ._scenario import AnyScenario, source
+from ._scenario import AnyScenario, mapping, source
+
+with needs("gymnasium"):
+    import gymnasium
 
 #: What an observation has, in order.
 OBSERVATION = (
@@ -38,6 +42,9 @@ OBSERVATION = (
     "log2 of the window in packets",
     "packets acknowledged in the round / window",
 )
+
+#: How long a process that ends waits for a run, in seconds: another controller may never answer.
+_PATIENCE_S = 5.0
 
 #: The smallest window in packets (RFC 9002, section 7.2).
 LEAST_PACKETS = 2
@@ -67,6 +74,10 @@ class FlowEnv(gymnasium.Env):
     """
 
     metadata: Dict[str, Any] = {"render_modes": []}
+    #: The name of the flow that the agent controls.
+    flow: str
+    action_space: "gymnasium.Space[Any]"
+    observation_space: "gymnasium.Space[Any]"
 
     def __init__(
         self,
@@ -84,7 +95,7 @@ class FlowEnv(gymnasium.Env):
         self._scenario = scenario
         names = [] if flow is None else [flow]
         number, self.flow = _native.compared_flows(source(scenario, set), {}, names)[0]
-        self._set = {**(set or {}), f"flows.{number}.controller": "agent"}
+        self._set = {**mapping("set", set), f"flows.{number}.controller": "agent"}
         self._action = action
         self._max_packets = max_packets
         self._reward = reward or _reward
@@ -108,6 +119,8 @@ class FlowEnv(gymnasium.Env):
         self._seed = chosen + 1
         self._least_rtt_s, self._highest_rate = math.inf, 0.0
         self._channel = _Channel(self._scenario, chosen, self._set, self._action, self._max_packets)
+        # The run ends with an environment that nobody has any more, and with the process.
+        self._finalizer = weakref.finalize(self, self._channel.close, _PATIENCE_S)
         seen = self._channel.next()
         if seen is None:
             raise _native.ScenarioError(
@@ -119,8 +132,12 @@ class FlowEnv(gymnasium.Env):
         """Answers the round with ``action``, and waits for the next."""
         if self._channel is None or self._channel.ended:
             raise RuntimeError("the episode is over; call reset")
-        value = float(np.asarray(action, dtype=np.float64).ravel()[0])
-        self._channel.answer(min(max(value, self._least), self._most))
+        value = np.asarray(action, dtype=np.float64)
+        if value.size != 1 or not np.isfinite(value).all():
+            raise ValueError(
+                f"action is {action!r}; give one number, {self._least:g} to {self._most:g}"
+            )
+        self._channel.answer(min(max(value.item(), self._least), self._most))
         seen = self._channel.next()
         if seen is None:
             result = self._channel.result
@@ -131,6 +148,7 @@ class FlowEnv(gymnasium.Env):
     def close(self) -> None:
         """Ends the run, if one is under way."""
         if self._channel is not None:
+            self._finalizer.detach()
             self._channel.close()
             self._channel = None
 
@@ -190,7 +208,8 @@ class _Channel:
         self.ended = False
         self.result: Any = None
         self.agent: Optional[Controller] = None
-        controllers = {"agent": _agent(self, action, max_packets)}
+        decided = {"channel": self, "action": action, "max_packets": max_packets}
+        controllers = {"agent": type("Agent", (_Agent,), decided)}
 
         def work() -> None:
             try:
@@ -224,39 +243,40 @@ class _Channel:
     def answer(self, value: float) -> None:
         self._answers.put(value)
 
-    def close(self) -> None:
+    def close(self, patience_s: Optional[float] = None) -> None:
         if not self.ended:
             self._answers.put(None)
-            self._thread.join()
+            self._thread.join(patience_s)
             self.ended = True
 
 
-def _agent(channel: _Channel, action: str, max_packets: int) -> type:
-    class Agent(Controller):
-        """An agent outside decides."""
+class _Agent(Controller):
+    """An agent outside decides"""
 
-        def __init__(self, mtu: int) -> None:
-            super().__init__(mtu)
-            # The sender's is made first. The receiver's has no data to send.
-            self.acts = channel.agent is None
-            if self.acts:
-                channel.agent = self
-            self.began_s: Optional[float] = None
+    channel: _Channel
+    action: str
+    max_packets: int
 
-        def __deepcopy__(self, memo: Any) -> "Agent":
-            return self
+    def __init__(self, mtu: int) -> None:
+        super().__init__(mtu)
+        # The sender's is made first. The receiver's has no data to send.
+        self.acts = self.channel.agent is None
+        if self.acts:
+            self.channel.agent = self
+        self.began_s: Optional[float] = None
 
-        def on_round(self, round: _native.Round) -> None:
-            if not self.acts:
-                return
-            began_s = round.now_s - round.rtt_end_s if self.began_s is None else self.began_s
-            self.began_s = round.now_s
-            answer = channel.exchange((round, self.window, self.mtu, round.now_s - began_s))
-            if action == "factor":
-                window = self.window * answer
-            else:
-                self.pacing_rate = answer * 1e6 / 8
-                window = 2 * self.pacing_rate * round.rtt_min_s
-            self.window = min(max(window, LEAST_PACKETS * self.mtu), max_packets * self.mtu)
+    def __deepcopy__(self, memo: Any) -> "_Agent":
+        return self
 
-    return Agent
+    def on_round(self, round: _native.Round) -> None:
+        if not self.acts:
+            return
+        began_s = round.now_s - round.rtt_end_s if self.began_s is None else self.began_s
+        self.began_s = round.now_s
+        answer = self.channel.exchange((round, self.window, self.mtu, round.now_s - began_s))
+        if self.action == "factor":
+            window = self.window * answer
+        else:
+            self.pacing_rate = answer * 1e6 / 8
+            window = 2 * self.pacing_rate * round.rtt_min_s
+        self.window = min(max(window, LEAST_PACKETS * self.mtu), self.max_packets * self.mtu)
