@@ -57,21 +57,21 @@ fn two_routers_in_one_host_leave_each_other_alone() {
         return;
     };
     let router = lab.start(&link("rate_bps = 10e6"));
-    let other = "[[links]]\nname = \"back\"\ntun = \"ek-back\"\ntable = 2001\n\
+    let other = "[[links]]\nname = \"back\"\ntun = \"ek-back\"\ntable = 3001\n\
                  routes = [{ to = \"10.0.1.1/32\", dev = \"va\" }]\n";
-    // Only who waits for its first line does not take what a killed one left for what it has made.
+    // Table 2001 would be the first one's too: it removes what it finds there.
     lab.start_in(Host::R, other).stop(Signal::KILL);
     let second = lab.start_in(Host::R, other);
     forwards(&lab);
     let rules = lab.ip(Host::R, "rule");
     assert!(
-        rules.contains("ek-bn lookup 1001") && rules.contains("ek-back lookup 2001"),
+        rules.contains("ek-bn lookup 1001") && rules.contains("ek-back lookup 3001"),
         "{rules}"
     );
     router.stop(Signal::TERM);
     let rules = lab.ip(Host::R, "rule");
     assert!(
-        !rules.contains("1001") && rules.contains("ek-back lookup 2001"),
+        !rules.contains("1001") && rules.contains("ek-back lookup 3001"),
         "{rules}"
     );
     assert!(second.stop(Signal::TERM).0.success());
