@@ -105,8 +105,7 @@ fn run(
             under_way.pop_front();
             senders[number].hear(now, sent, grant(sent));
         }
-        for number in 0..senders.len() {
-            let sender = &mut senders[number];
+        for (number, sender) in senders.iter_mut().enumerate() {
             while now >= sender.starts && sender.can_send(now) {
                 sender.send(now);
                 if free_at > now + PACKET * BUFFER {
@@ -126,15 +125,11 @@ fn run(
 }
 
 fn both() -> [Box<dyn Controller>; 2] {
-    let overhead = 0;
-    let mut both: [Box<dyn Controller>; 2] = [
-        Box::new(Acp::new(Default::default(), TEN, MTU)),
-        Box::new(Rcp::new(Default::default(), TEN, MTU)),
-    ];
-    for controller in &mut both {
-        controller.on_overhead(overhead);
-    }
-    both
+    let mut acp = Acp::new(Default::default(), TEN, MTU);
+    let mut rcp = Rcp::new(Default::default(), TEN, MTU);
+    acp.on_overhead(0);
+    rcp.on_overhead(0);
+    [Box::new(acp), Box::new(rcp)]
 }
 
 /// What the whole link carries, in bytes per second.
