@@ -122,8 +122,8 @@ fn beside_floods(spec: &str, floods: &[u16]) -> (Vec<usize>, usize) {
 
 #[test]
 fn a_host_with_one_flow_has_its_share_beside_thousands_of_flows_whatever_the_number_of_queues() {
-    for queues in [2, 3, 16, 1024, 65_536] {
-        for flows in [10, 1000, 60_000] {
+    for queues in [2, 3, 16, 1024] {
+        for flows in [10, 60_000] {
             for hosts in ["true", "source", "destination"] {
                 let spec = format!("fq-codel:flows={queues},hosts={hosts}");
                 let (floods, alone) = beside_floods(&spec, &[flows]);
