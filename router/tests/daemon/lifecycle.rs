@@ -57,47 +57,24 @@ fn two_routers_in_one_host_leave_each_other_alone() {
         return;
     };
     let router = lab.start(&link("rate_bps = 10e6"));
-    let other = format!(
-        "name = \"r2\"\nsocket = {:?}\n[[links]]\nname = \"back\"\ntun = \"ek-back\"\ntable = 2001\n\
-         routes = [{{ to = \"10.0.1.1/32\", dev = \"va\" }}]\n",
-        lab.directory().join("r2.sock")
-    );
-    let config = lab.directory().join("r2.toml");
-    std::fs::write(&config, other).unwrap();
-    let start = || {
-        let mut command = lab.evenkeel_router(&["run", "--config"]);
-        let child = command
-            .arg(&config)
-            .stdout(std::process::Stdio::null())
-            .spawn()
-            .unwrap();
-        let there = (0..200).any(|_| {
-            std::thread::park_timeout(Duration::from_millis(10));
-            lab.ip(Host::R, "rule").contains("2001")
-                && lab.ip(Host::R, "route").contains("10.0.1.1 dev ek-back")
-        });
-        assert!(there, "the second router starts");
-        child
-    };
-    let mut second = start();
-    second.kill().unwrap();
-    second.wait().unwrap();
-    let second = start();
+    let other = "[[links]]\nname = \"back\"\ntun = \"ek-back\"\ntable = 3001\n\
+                 routes = [{ to = \"10.0.1.1/32\", dev = \"va\" }]\n";
+    // Table 2001 would be the first one's too: it removes what it finds there.
+    lab.start_in(Host::R, other).stop(Signal::KILL);
+    let second = lab.start_in(Host::R, other);
     forwards(&lab);
     let rules = lab.ip(Host::R, "rule");
     assert!(
-        rules.contains("ek-bn lookup 1001") && rules.contains("ek-back lookup 2001"),
+        rules.contains("ek-bn lookup 1001") && rules.contains("ek-back lookup 3001"),
         "{rules}"
     );
     router.stop(Signal::TERM);
     let rules = lab.ip(Host::R, "rule");
     assert!(
-        !rules.contains("1001") && rules.contains("ek-back lookup 2001"),
+        !rules.contains("1001") && rules.contains("ek-back lookup 3001"),
         "{rules}"
     );
-    let mut second = second;
-    rustix::process::kill_process(rustix::process::Pid::from_child(&second), Signal::TERM).unwrap();
-    assert!(second.wait().unwrap().success());
+    assert!(second.stop(Signal::TERM).0.success());
     assert_eq!(lab.leftovers(), "");
 }
 

@@ -280,7 +280,7 @@ impl Lab {
         self.run(Host::R, arguments, &config, self.socket())
     }
 
-    /// Starts a router of its own in a host other than R.
+    /// Starts a router named after its host: in R a second one.
     pub(crate) fn start_in(&self, host: Host, links: &str) -> Router {
         let name = format!("{host:?}").to_lowercase();
         let socket = self.directory().join(format!("{name}.sock"));

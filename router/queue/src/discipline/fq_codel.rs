@@ -6,17 +6,19 @@
 //! before those that have sent their quantum, so that flows with little to send do not wait. If the
 //! limit is reached, the queue with the most bytes loses its first packets.
 //!
-//! With `hosts=source` or `hosts=destination` hosts share the link, and the flows of a host its
-//! share: a queue's turn is its quantum divided by how many queues with bulk data its host has. With
-//! `hosts=true` its source or its destination counts, whichever has more. These are sch_cake's
-//! `dual-srchost`, `dual-dsthost` and `triple-isolate` (T. Hoeiland-Joergensen, D. Taht, J. Morton,
-//! "Piece of CAKE", LANMAN 2018, section III-B).
+//! With `hosts` hosts take turns too, and the flows of a host in its turn: of both ends, the one with
+//! more flows counts. These are sch_cake's `dual-srchost`, `dual-dsthost` and `triple-isolate`
+//! (T. Hoeiland-Joergensen, D. Taht, J. Morton, "Piece of CAKE", LANMAN 2018, section III-B). As
+//! there, a flow has its queue out of a few that its hash selects (section III-C); no host has
+//! more of them than it leaves, so that flows share a queue with those of the same host.
 
-use std::collections::VecDeque;
+mod hosts;
+
 use std::time::Instant;
 
 use evenkeel_spec::{Row, SpecParameter};
 
+use self::hosts::{Hosts, Place};
 use super::codel::{Control, INTERVAL, Params, TARGET, ecn};
 use super::{Discipline, DisciplineRow, PortView, Sender, Verdict};
 use crate::packet::{Amount, PacketMeta};
@@ -27,12 +29,8 @@ const FLOWS: u64 = 1024;
 /// Bytes of a full Ethernet frame (RFC 8290, section 5.2).
 const QUANTUM: u64 = 1514;
 
-/// Entries of a table that a keyed hash of a host's address selects. Hosts with the same entry
-/// share what one has.
-const HOSTS: usize = 1024;
-
-/// Parts of a byte in which credits count: a quantum is shared by thousands of queues.
-const PARTS: i64 = 1 << 16;
+/// Queues out of which a flow has one, if hosts count ("Piece of CAKE", section III-C).
+const WAYS: usize = 8;
 
 /// The longest queue loses half of its packets at once, at most this many (RFC 8290, section 4.1).
 const MOST_DROPPED: u64 = 64;
@@ -69,11 +67,10 @@ pub(super) const ROW: DisciplineRow = Row {
         let flows: usize = values.count("flows");
         Ok(Box::new(FqCoDel {
             params: Params::read(values),
-            quantum: values.count::<i64>("quantum") * PARTS,
+            quantum: values.count("quantum"),
             queues: vec![Queue::default(); flows],
-            new: VecDeque::new(),
-            old: VecDeque::new(),
-            hosts: Hosts::read(values.word("hosts")),
+            arriving: Arriving::default(),
+            hosts: Hosts::new(values.word("hosts"), values.count("quantum")),
         }))
     },
 };
@@ -82,14 +79,19 @@ pub(super) const ROW: DisciplineRow = Row {
 #[derive(Debug, Clone)]
 struct FqCoDel {
     params: Params,
-    /// In [`PARTS`] of a byte, as all credits.
+    /// In bytes, as all credits.
     quantum: i64,
     queues: Vec<Queue>,
-    /// The numbers of queues that begin, and of those that have sent their quantum.
-    new: VecDeque<usize>,
-    old: VecDeque<usize>,
-    /// `None` unless hosts share the link.
-    hosts: Option<Hosts>,
+    /// The packet that arrives.
+    arriving: Arriving,
+    hosts: Hosts,
+}
+
+/// Keyed hashes of a packet's flow, and of the hosts that it comes from and goes to.
+#[derive(Debug, Clone, Copy, Default)]
+struct Arriving {
+    flow: u64,
+    ends: [u64; 2],
 }
 
 #[derive(Debug, Clone, Default)]
@@ -97,95 +99,95 @@ struct Queue {
     control: Control,
     /// What it may send before others have their turn.
     credits: i64,
-    /// It is in one of the lists.
+    /// It is in a list of its host's.
     is_active: bool,
     /// It has sent its quantum, and not been empty since.
     is_bulk: bool,
-    /// The entries of the hosts that its packets come from and go to.
+    /// The flow that it was given to, and the last other one that shares it.
+    flows: [u64; 2],
+    /// The numbers of the hosts that its packets come from and go to, and of the one in whose turn it is.
     ends: [usize; 2],
-}
-
-/// How many bulk queues hosts have.
-#[derive(Debug, Clone)]
-struct Hosts {
-    /// Of sources, and of destinations; empty if these do not count.
-    loads: [Vec<u32>; 2],
-    /// The hosts of the packet that arrives.
-    arriving: [usize; 2],
-    /// The least load of a queue in the last round of turns, and in this one so far. A queue with
-    /// it has its whole quantum: some queue is soon ready, however large the loads are.
-    least: i64,
-    least_so_far: i64,
-    /// Turns that are left of the round.
-    turns: usize,
-}
-
-impl Hosts {
-    /// What a word of the parameter `hosts` asks for.
-    fn read(word: &str) -> Option<Self> {
-        let counts = match word {
-            "true" => [true, true],
-            "source" => [true, false],
-            "destination" => [false, true],
-            _ => return None,
-        };
-        Some(Self {
-            loads: counts.map(|counts| vec![0; if counts { HOSTS } else { 0 }]),
-            arriving: [0; 2],
-            least: 1,
-            least_so_far: i64::MAX,
-            turns: 0,
-        })
-    }
-
-    /// How many bulk queues share what a queue's hosts have: of the one that has more.
-    fn load(&self, queue: &Queue) -> i64 {
-        let loads = self.loads.iter().zip(queue.ends);
-        let loads = loads.filter_map(|(loads, end)| loads.get(end));
-        i64::from(loads.copied().max().unwrap_or(0).max(1))
-    }
-
-    /// What a queue has of a `quantum`; one of `active` has its turn.
-    fn share(&mut self, quantum: i64, queue: &Queue, active: usize) -> i64 {
-        if self.turns == 0 {
-            let least = std::mem::replace(&mut self.least_so_far, i64::MAX);
-            self.least = if least == i64::MAX { 1 } else { least };
-            self.turns = active;
-        }
-        self.turns = self.turns.saturating_sub(1);
-        let load = self.load(queue);
-        self.least_so_far = self.least_so_far.min(load);
-        (quantum * self.least.min(load) / load).max(1)
-    }
-
-    fn count(&mut self, queue: &Queue, change: i32) {
-        for (loads, end) in self.loads.iter_mut().zip(queue.ends) {
-            if let Some(load) = loads.get_mut(end) {
-                *load = load.saturating_add_signed(change);
-            }
-        }
-    }
+    host: usize,
+    place: Place,
 }
 
 impl FqCoDel {
-    /// A queue is no longer bulk, or has become so.
-    fn set_bulk(&mut self, number: usize, is_bulk: bool) {
-        let queue = &mut self.queues[number];
-        if queue.is_bulk != is_bulk {
-            queue.is_bulk = is_bulk;
-            if let Some(hosts) = &mut self.hosts {
-                hosts.count(queue, if is_bulk { 1 } else { -1 });
+    /// The queues out of which a flow has one.
+    fn ways(&self, flow: u64) -> impl Iterator<Item = usize> + Clone + use<> {
+        let queues = self.queues.len();
+        let first = (flow % queues as u64) as usize;
+        (0..WAYS.min(queues)).map(move |way| (first + way) % queues)
+    }
+
+    /// The queue of the flow that arrives.
+    fn find(&mut self) -> usize {
+        let flow = self.arriving.flow;
+        let mut ways = self.ways(flow);
+        if !self.hosts.counts() {
+            return ways.next().expect("there is a queue");
+        }
+        let is_its = |queue: &Queue| queue.is_active && queue.flows.contains(&flow);
+        let its = ways.clone().find(|way| is_its(&self.queues[*way]));
+        its.unwrap_or_else(|| self.choose(ways))
+    }
+
+    /// The queue of a flow that has none: a free one, unless its host has as many; else one that its
+    /// host has; else one of a host that has several.
+    fn choose(&mut self, ways: impl Iterator<Item = usize>) -> usize {
+        let (taken, free): (Vec<_>, Vec<_>) = ways.partition(|way| self.queues[*way].is_active);
+        let mine = self.hosts.find(self.arriving.ends);
+        let common = |ends, way: &usize| self.hosts.common(ends, self.queues[*way].ends);
+        let mine_at = |side: usize| taken.iter().filter(|way| common(mine, way)[side]).count();
+        let [sources, destinations] = [0, 1].map(mine_at);
+        if let Some(way) = free
+            .first()
+            .filter(|_| free.len() > sources.max(destinations))
+        {
+            return *way;
+        }
+        let both = |ends, way: &usize| common(ends, way).into_iter().filter(|is| *is).count();
+        let others = |way: &usize| {
+            let ends = self.queues[*way].ends;
+            taken.iter().map(|other| both(ends, other)).sum::<usize>() - both(ends, way)
+        };
+        let most = taken.iter().max_by_key(|way| others(way));
+        match most.filter(|way| others(way) > sources + destinations) {
+            Some(way) => {
+                let way = *way;
+                self.end(way);
+                way
+            }
+            None => {
+                let own = taken.into_iter().max_by_key(|way| both(mine, way));
+                let own = own.expect("what is not free is taken");
+                self.queues[own].flows[1] = self.arriving.flow;
+                own
             }
         }
     }
 
-    /// What a queue may send in a turn.
-    fn turn(&mut self, number: usize) -> i64 {
-        let active = self.new.len() + self.old.len();
-        match &mut self.hosts {
-            None => self.quantum,
-            Some(hosts) => hosts.share(self.quantum, &self.queues[number], active),
-        }
+    /// The flow that arrives has this queue, which was free.
+    fn begin(&mut self, number: usize) {
+        let ends = self.hosts.enter(self.arriving.ends);
+        let host = self.hosts.fuller(ends, None);
+        self.queues[number] = Queue {
+            control: std::mem::take(&mut self.queues[number].control),
+            credits: self.quantum,
+            is_active: true,
+            flows: [self.arriving.flow; 2],
+            ends,
+            host,
+            ..Queue::default()
+        };
+        self.hosts.join(&mut self.queues, number, true);
+    }
+
+    /// A queue is nobody's any more. What it still holds goes in the turn of who has it next.
+    fn end(&mut self, number: usize) {
+        self.hosts.part(&mut self.queues, number);
+        let queue = &mut self.queues[number];
+        (queue.is_active, queue.is_bulk) = (false, false);
+        self.hosts.leave(queue.ends);
     }
 }
 
@@ -203,54 +205,46 @@ impl Discipline for FqCoDel {
     }
 
     fn tells_hosts_apart(&self) -> bool {
-        self.hosts.is_some()
+        self.hosts.counts()
     }
 
     fn classify(&mut self, _meta: &PacketMeta, sender: Sender) -> usize {
-        if let Some(hosts) = &mut self.hosts {
-            let ends = sender.ends.unwrap_or_default();
-            hosts.arriving = ends.map(|end| (end % HOSTS as u64) as usize);
-        }
-        (sender.flow.unwrap_or_default() % self.queues.len() as u64) as usize
+        self.arriving = Arriving {
+            flow: sender.flow.unwrap_or_default(),
+            ends: sender.ends.unwrap_or_default(),
+        };
+        self.find()
     }
 
     fn on_arrival(&mut self, _now: Instant, _meta: &mut PacketMeta, port: &PortView) -> Verdict {
-        let queue = &mut self.queues[port.queue];
-        if !queue.is_active {
-            queue.is_active = true;
-            if let Some(hosts) = &self.hosts {
-                queue.ends = hosts.arriving;
-            }
-            self.new.push_back(port.queue);
-            self.queues[port.queue].credits = self.turn(port.queue);
+        if !self.queues[port.queue].is_active {
+            self.begin(port.queue);
         }
         Verdict::Admit
     }
 
     fn select(&mut self, held: &[Amount], _packets: u64) -> usize {
         loop {
-            let is_new = !self.new.is_empty();
-            let list = if is_new { &mut self.new } else { &mut self.old };
-            let number = *list
-                .front()
-                .expect("a queue that holds something is active");
-            let credits = self.queues[number].credits;
-            let is_empty = held[number].packets == 0;
-            if credits > 0 && !is_empty {
+            let Some((number, is_new)) = self.hosts.next() else {
+                continue;
+            };
+            let queue = &mut self.queues[number];
+            if queue.credits > 0 && held[number].packets > 0 {
                 return number;
             }
-            list.pop_front();
-            if credits <= 0 {
-                self.set_bulk(number, true);
-                self.queues[number].credits += self.turn(number);
-                self.old.push_back(number);
-            } else if is_new {
-                // Else a flow that sends a packet at a time would always go first.
-                self.old.push_back(number);
-            } else {
-                self.set_bulk(number, false);
-                self.queues[number].is_active = false;
+            let is_over = queue.credits <= 0;
+            if is_over {
+                queue.is_bulk = true;
+                queue.credits += self.quantum;
+            } else if !is_new {
+                self.end(number);
+                continue;
             }
+            // Else a flow that sends a packet at a time would always go first.
+            self.hosts.part(&mut self.queues, number);
+            let queue = &mut self.queues[number];
+            queue.host = self.hosts.fuller(queue.ends, Some(queue.host));
+            self.hosts.join(&mut self.queues, number, false);
         }
     }
 
@@ -258,21 +252,17 @@ impl Discipline for FqCoDel {
         let queue = &mut self.queues[port.queue];
         let verdict = queue.control.on_departure(&self.params, now, meta, port);
         if !matches!(verdict, Verdict::Drop(_)) {
-            queue.credits -= i64::from(meta.bytes) * PARTS;
+            queue.credits -= i64::from(meta.bytes);
+            self.hosts.charge(queue.host, meta.bytes);
         }
         verdict
     }
 
     fn make_room(&mut self, held: &[Amount]) -> Option<(usize, u64)> {
-        // Of hosts, the one that has the most.
-        let weight = |queue: usize| match &self.hosts {
-            None => 1,
-            Some(hosts) => hosts.load(&self.queues[queue]) as u64,
-        };
-        let fattest = (0..held.len()).max_by_key(|queue| match held[*queue].bytes {
-            0 => 0,
-            bytes => bytes * weight(*queue),
-        })?;
+        let host = self.hosts.fattest(&self.queues, held);
+        let of_it = |queue: &usize| host.is_none_or(|host| self.queues[*queue].host == host);
+        let queues = (0..held.len()).filter(of_it);
+        let fattest = queues.max_by_key(|queue| held[*queue].bytes)?;
         let packets = held[fattest].packets;
         (packets > 0).then(|| (fattest, (packets / 2).clamp(1, MOST_DROPPED)))
     }

@@ -1,5 +1,7 @@
 //! Tests of `guided.rs`.
 
+mod doubt;
+
 use std::time::Instant;
 
 use proptest::prelude::*;
