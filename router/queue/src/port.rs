@@ -14,7 +14,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::discipline::{Discipline, DropReason, PortView, Sender, Verdict};
 use crate::limit::Limit;
-use crate::packet::{Amount, Packet, PacketMeta};
+use crate::packet::{Amount, Packet};
 use crate::rate::Rate;
 use crate::server::{Server, Service};
 use crate::stamp::{Carrier, StampConfig, StampFigures, Stamper};

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use evenkeel_wire::Ecn;
 
-use crate::DropTail;
 use crate::port::*;
 use crate::testing::{epoch, ms, packet};
+use crate::{DropTail, PacketMeta};
 
 /// Which call a discipline had, when, and what it saw of its port.
 type Heard = (&'static str, Instant, PortView);
