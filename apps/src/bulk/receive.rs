@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Mutex;
 
 use bytes::Bytes;
-use futures_util::future::OptionFuture;
+use futures_util::future::{Fuse, FutureExt, OptionFuture};
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use quinn::{ReadError, ReadExactError, RecvStream};
 use tokio::io::AsyncWriteExt;
@@ -72,7 +73,10 @@ struct Receiver<'a> {
 impl Receiver<'_> {
     /// Receives every stream of the plan; returns their checksums in order, if asked for.
     async fn run(&self) -> Result<Vec<Checksum>, AppError> {
-        let mut running = FuturesUnordered::new();
+        // Most transfers have one stream, which costs less alone: the others are polled once more
+        // each time that one of them has been polled.
+        let mut first = pin!(Fuse::terminated());
+        let mut others = FuturesUnordered::new();
         let mut done = Vec::new();
         let mut accepted = 0;
         while done.len() < usize::from(self.plan.job.streams) {
@@ -85,9 +89,13 @@ impl Receiver<'_> {
                     }
                     accepted += 1;
                     self.meter.start(self.session.now());
-                    running.push(self.stream(stream));
+                    match accepted {
+                        1 => first.set(self.stream(stream).fuse()),
+                        _ => others.push(self.stream(stream)),
+                    }
                 }
-                Some(result) = running.next() => done.push(result?),
+                result = &mut first => done.push(result?),
+                Some(result) = others.next() => done.push(result?),
             }
         }
         done.sort_unstable_by_key(|&(index, _)| index);

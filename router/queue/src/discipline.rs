@@ -62,6 +62,12 @@ pub trait Discipline: Debug + Send {
         0
     }
 
+    /// Whether it has a say in what becomes of packets, or timers. One that has none admits all, and
+    /// is asked for nothing but a queue.
+    fn judges(&self) -> bool {
+        true
+    }
+
     /// Whether [`Sender::host`] is made use of: the port then looks for path headers.
     fn reads_headers(&self) -> bool {
         false

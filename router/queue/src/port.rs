@@ -4,6 +4,7 @@ mod accounts;
 mod outbox;
 mod overhead;
 mod stages;
+mod verdicts;
 mod watch;
 
 use std::collections::VecDeque;
@@ -13,7 +14,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::discipline::{Discipline, DropReason, PortView, Sender, Verdict};
 use crate::limit::Limit;
-use crate::packet::{Amount, Packet, PacketMeta};
+use crate::packet::{Amount, Packet};
 use crate::rate::Rate;
 use crate::server::{Server, Service};
 use crate::stamp::{Carrier, StampConfig, StampFigures, Stamper};
@@ -60,6 +61,8 @@ pub struct Port<P> {
     overhead: Overhead,
     limit: Limit,
     discipline: Box<dyn Discipline>,
+    /// It is asked what becomes of packets.
+    judges: bool,
     stamper: Stamper,
     /// As many as the discipline wants, and what each holds.
     queues: Vec<VecDeque<Waiting<P>>>,
@@ -101,6 +104,7 @@ impl<P: Carrier> Port<P> {
             server: Server::new(now, config.service),
             overhead: Overhead::new(config.overhead_bytes),
             limit: config.limit,
+            judges: config.discipline.judges(),
             discipline: config.discipline,
             stamper,
             queues: (0..queues).map(|_| VecDeque::new()).collect(),
@@ -134,10 +138,13 @@ impl<P: Carrier> Port<P> {
         mut packet: Packet<P>,
     ) -> Verdict {
         let now = self.advance(now);
-        self.stats.settle(now);
         let bytes = packet.meta.bytes;
-        self.stats.arrived(bytes);
         packet.meta.queued = Duration::ZERO;
+        if self.has_nothing_to_do() {
+            return self.pass(now, seen, packet);
+        }
+        self.stats.settle(now);
+        self.stats.arrived(bytes);
         // Whatever could start by now has started: what waits is waiting for a later instant.
         let starts = self
             .server
@@ -396,6 +403,9 @@ impl<P: Carrier> Port<P> {
 
     /// The earliest timer of discipline and stamps.
     fn next_timer(&self) -> Option<Instant> {
+        if !self.judges {
+            return self.stamper.next_timer();
+        }
         match (self.discipline.next_timer(), self.stamper.next_timer()) {
             (Some(discipline), Some(stamps)) => Some(discipline.min(stamps)),
             (discipline, stamps) => discipline.or(stamps),
@@ -540,31 +550,6 @@ impl<P: Carrier> Port<P> {
             });
         }
         verdict
-    }
-
-    /// Asks the discipline, and marks the packet if it says so and the packet can be marked.
-    fn decide(
-        &mut self,
-        queue: usize,
-        meta: &mut PacketMeta,
-        ask: impl FnOnce(&mut dyn Discipline, &mut PacketMeta, &PortView) -> Verdict,
-    ) -> Verdict {
-        let before = *meta;
-        let port = self.view(queue);
-        let verdict = ask(&mut *self.discipline, meta, &port);
-        assert_eq!(
-            (meta.bytes, meta.queued),
-            (before.bytes, before.queued),
-            "a discipline changes no sizes and no times"
-        );
-        match (verdict, meta.ecn.marked()) {
-            (Verdict::Mark, Some(marked)) => {
-                meta.ecn = marked;
-                Verdict::Mark
-            }
-            (Verdict::Mark, None) => Verdict::Drop(DropReason::Early),
-            (verdict, _) => verdict,
-        }
     }
 
     /// What there is to see for a packet of `queue`.

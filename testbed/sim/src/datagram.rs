@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::time::Instant;
 
-use bytes::BytesMut;
 use evenkeel_queue::{CarriedHeader, Carrier, FlowKey};
 use evenkeel_wire::{Ecn, PROTOCOL_UDP, PathHeaderMut, Skipped};
 
@@ -26,7 +25,7 @@ pub(crate) struct Parts {
     pub(crate) ecn: Ecn,
     /// Time to live on its next link, or on arrival.
     pub(crate) ttl: u8,
-    pub(crate) contents: BytesMut,
+    pub(crate) contents: Vec<u8>,
     /// If its socket keeps a log.
     pub(crate) logged: Option<Box<Logged>>,
 }

@@ -4,7 +4,9 @@
 //! Events of one instant happen in the order in which they were scheduled, so a run
 //! depends on nothing but its inputs.
 
-use std::collections::{BinaryHeap, VecDeque};
+mod queue;
+
+use std::collections::VecDeque;
 use std::fmt;
 use std::future::Future;
 use std::io;
@@ -15,6 +17,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant, SystemTime};
 
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TimeSource};
+
+use queue::Queue;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -76,14 +80,14 @@ impl Executor {
     fn run_ready(&mut self) {
         self.adopt_spawned();
         while let Some(id) = self.core.ready.pop() {
-            let Some(mut running) = self.tasks[id].take() else {
+            let Some(running) = &mut self.tasks[id] else {
                 continue;
             };
             running.queued.queued.store(false, Ordering::Relaxed);
             let mut context = Context::from_waker(&running.waker);
-            match running.task.as_mut().poll(&mut context) {
-                Poll::Ready(()) => self.free.push(id),
-                Poll::Pending => self.tasks[id] = Some(running),
+            if running.task.as_mut().poll(&mut context).is_ready() {
+                self.tasks[id] = None;
+                self.free.push(id);
             }
             self.adopt_spawned();
         }
@@ -156,7 +160,7 @@ impl Core {
     pub(crate) fn schedule_link(&self, at: Instant, link: usize) {
         let at = self.nanos(at);
         let link = u32::try_from(link).expect("scenarios have fewer links");
-        lock(&self.events).push(at, Event::Link(link));
+        lock(&self.events).queue.push(at, Event::Link(link));
     }
 
     fn nanos(&self, at: Instant) -> u64 {
@@ -176,8 +180,8 @@ impl Core {
     /// Moves the clock to the next event that is due by `until` and takes it.
     fn next_event(&self, until: u64) -> Option<Fired> {
         let mut events = lock(&self.events);
-        events.heap.peek().filter(|next| next.at <= until)?;
-        let Scheduled { at, event, .. } = events.heap.pop()?;
+        let at = events.queue.next().filter(|at| *at <= until)?;
+        let event = events.queue.pop()?;
         let now = at.max(self.now_ns.load(Ordering::Relaxed));
         self.now_ns.store(now, Ordering::Relaxed);
         Some(match event {
@@ -289,46 +293,10 @@ impl Drop for SimTimer {
 /// What is to happen, in order of time and, within an instant, of scheduling.
 #[derive(Default)]
 struct Events {
-    heap: BinaryHeap<Scheduled>,
-    sequence: u64,
+    queue: Queue<Event>,
     timers: Vec<Timer>,
     free: Vec<u32>,
 }
-
-/// An event, when it is to happen, and the number of its scheduling.
-struct Scheduled {
-    at: u64,
-    sequence: u64,
-    event: Event,
-}
-
-impl Scheduled {
-    /// Time, then number: one comparison for both.
-    fn order(&self) -> u128 {
-        u128::from(self.at) << 64 | u128::from(self.sequence)
-    }
-}
-
-/// The first to happen is the greatest.
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        other.order().cmp(&self.order())
-    }
-}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.order() == other.order()
-    }
-}
-
-impl Eq for Scheduled {}
 
 /// quinn moves its timers with almost every packet, mostly to a later instant. A timer
 /// therefore keeps at most one *useful* heap entry, which is pushed on when it fires early.
@@ -342,16 +310,6 @@ struct Timer {
 }
 
 impl Events {
-    fn push(&mut self, at: u64, event: Event) {
-        self.sequence += 1;
-        let sequence = self.sequence;
-        self.heap.push(Scheduled {
-            at,
-            sequence,
-            event,
-        });
-    }
-
     fn timer(&mut self, slot: u32) -> &mut Timer {
         &mut self.timers[slot as usize]
     }
@@ -371,7 +329,7 @@ impl Events {
         timer.deadline = at;
         if timer.scheduled.is_none_or(|scheduled| at < scheduled) {
             timer.scheduled = Some(at);
-            self.push(at, Event::Timer { slot, generation });
+            self.queue.push(at, Event::Timer { slot, generation });
         }
     }
 
@@ -391,7 +349,7 @@ impl Events {
         if timer.deadline > at {
             timer.scheduled = Some(timer.deadline);
             let deadline = timer.deadline;
-            self.push(deadline, Event::Timer { slot, generation });
+            self.queue.push(deadline, Event::Timer { slot, generation });
             return Fired::Nothing;
         }
         timer.scheduled = None;
@@ -405,6 +363,7 @@ enum Fired {
     Nothing,
 }
 
+#[derive(Clone, Copy)]
 enum Event {
     Timer { slot: u32, generation: u32 },
     Link(u32),

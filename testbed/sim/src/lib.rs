@@ -19,7 +19,6 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use bytes::BytesMut;
 use evenkeel_queue::Link;
 
 pub use cipher::unencrypted;
@@ -98,7 +97,7 @@ impl Simulation {
         self.executor.core().spawn(Box::pin(async move {
             for at in times {
                 runtime.sleep_until(runtime.epoch() + at).await;
-                from.send_to(to, BytesMut::from(&payload[..]));
+                from.send_to(to, &payload);
             }
         }));
     }

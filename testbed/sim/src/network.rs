@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_queue::{Link, Packet, PacketMeta};
 
-use crate::datagram::Datagram;
+use crate::datagram::{Datagram, Parts};
 use crate::executor::{Core, lock};
 use crate::pcap::Capture;
 use crate::place::{IpVersion, LinkIndex, NodeIndex};
@@ -20,7 +20,11 @@ pub(crate) struct Inbox {
     /// Bytes of IP packets in `datagrams`, and how many there may be, if not any number.
     pub(crate) waiting_bytes: usize,
     pub(crate) capacity: Option<usize>,
+    /// Those that have been read: their memory carries others.
+    pub(crate) read: Vec<Datagram>,
+    /// Who reads, and whether it waits for more.
     pub(crate) waker: Option<Waker>,
+    pub(crate) waits: bool,
     /// IP bytes that reached this socket since it was bound.
     pub(crate) received_bytes: u64,
     /// How long those were on their way that came since somebody last asked.
@@ -49,6 +53,8 @@ pub(crate) struct Network {
     next_hop: Vec<Vec<Option<LinkIndex>>>,
     /// Per node: bound ports with their inboxes; a handful each.
     ports: Vec<Vec<(u16, Arc<Mutex<Inbox>>)>>,
+    /// Datagrams that have arrived: what is sent next takes their memory.
+    spare: Vec<Datagram>,
     counters: NetworkCounters,
 }
 
@@ -99,6 +105,7 @@ impl Network {
             links,
             next_hop,
             ports,
+            spare: Vec::new(),
             counters: NetworkCounters::default(),
         }
     }
@@ -136,6 +143,15 @@ impl Network {
     /// The node that has an address.
     pub(crate) fn node_at(&self, address: IpAddr) -> Option<NodeIndex> {
         NodeIndex::at(address).filter(|node| node.0 < self.ports.len())
+    }
+
+    /// A datagram made of what `parts` makes in the memory of an earlier one's contents.
+    pub(crate) fn datagram(&mut self, parts: impl FnOnce(Vec<u8>) -> Parts) -> Datagram {
+        let Some(mut datagram) = self.spare.pop() else {
+            return Datagram(Box::new(parts(Vec::new())));
+        };
+        *datagram.0 = parts(std::mem::take(&mut datagram.0.contents));
+        datagram
     }
 
     /// A host puts a datagram on the network.
@@ -271,6 +287,7 @@ impl Network {
             logged.arrived(self.core.elapsed(), datagram.0.ecn);
         }
         if inbox.counts_only {
+            self.spare.push(datagram);
             return;
         }
         let would_wait = inbox.waiting_bytes + bytes;
@@ -280,8 +297,11 @@ impl Network {
         }
         inbox.waiting_bytes = would_wait;
         inbox.datagrams.push_back(datagram);
-        if let Some(waker) = inbox.waker.take() {
-            waker.wake();
+        self.spare.append(&mut inbox.read);
+        if std::mem::take(&mut inbox.waits)
+            && let Some(waker) = &inbox.waker
+        {
+            waker.wake_by_ref();
         }
     }
 }

@@ -8,12 +8,11 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::BytesMut;
 use evenkeel_wire::Ecn;
 use quinn::udp::{EcnCodepoint, RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 
-use crate::datagram::{Datagram, Parts, version};
+use crate::datagram::{Parts, version};
 use crate::executor::{Core, lock};
 use crate::log::{Logged, PacketLog};
 use crate::network::{HOP_LIMIT, Inbox, Network};
@@ -93,7 +92,7 @@ impl SimSocket {
     }
 
     /// Sends one datagram to an address of the same version of IP.
-    pub fn send_to(&self, destination: SocketAddr, contents: BytesMut) {
+    pub fn send_to(&self, destination: SocketAddr, contents: &[u8]) {
         let mut network = lock(&self.network);
         if let Some(to) = self.reach(&network, destination) {
             self.put(&mut network, (destination, to), Ecn::NotEct, contents);
@@ -113,23 +112,24 @@ impl SimSocket {
         network: &mut Network,
         (destination, to): (SocketAddr, NodeIndex),
         ecn: Ecn,
-        contents: BytesMut,
+        contents: &[u8],
     ) {
         let now = self.core.now();
-        let mut datagram = Datagram(Box::new(Parts {
+        let bytes = contents.len() + version(&destination).header_bytes();
+        let logged = self.log.get().map(|log| {
+            let logged = Logged::sent(log, self.core.elapsed(), bytes);
+            Box::new(logged)
+        });
+        let datagram = network.datagram(|memory| Parts {
             source: self.address,
             destination,
             to,
             sent: now,
             ecn,
             ttl: HOP_LIMIT,
-            contents,
-            logged: None,
-        }));
-        if let Some(log) = self.log.get() {
-            let logged = Logged::sent(log, self.core.elapsed(), datagram.ip_bytes());
-            datagram.0.logged = Some(Box::new(logged));
-        }
+            contents: filled(memory, contents),
+            logged,
+        });
         network.send(now, self.node, datagram);
     }
 }
@@ -148,7 +148,7 @@ impl AsyncUdpSocket for SimSocket {
         let segment = transmit.segment_size.unwrap_or(transmit.contents.len());
         for contents in transmit.contents.chunks(segment.max(1)) {
             let ecn = to_wire(transmit.ecn);
-            self.put(&mut network, (destination, to), ecn, contents.into());
+            self.put(&mut network, (destination, to), ecn, contents);
         }
         Ok(())
     }
@@ -160,29 +160,35 @@ impl AsyncUdpSocket for SimSocket {
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
         let mut inbox = lock(&self.inbox);
+        let inbox = &mut *inbox;
         let mut received = 0;
         for (buf, meta) in bufs.iter_mut().zip(meta) {
             let Some(datagram) = inbox.datagrams.pop_front() else {
                 break;
             };
             inbox.waiting_bytes -= datagram.ip_bytes();
-            let datagram = datagram.0;
+            let parts = &datagram.0;
             // As a kernel does, cut off what the buffer cannot hold.
-            let len = datagram.contents.len().min(buf.len());
-            buf[..len].copy_from_slice(&datagram.contents[..len]);
+            let len = parts.contents.len().min(buf.len());
+            buf[..len].copy_from_slice(&parts.contents[..len]);
             *meta = RecvMeta {
-                addr: datagram.source,
+                addr: parts.source,
                 len,
                 stride: len,
-                ecn: from_wire(datagram.ecn),
-                dst_ip: Some(datagram.destination.ip()),
+                ecn: from_wire(parts.ecn),
+                dst_ip: Some(parts.destination.ip()),
             };
+            inbox.read.push(datagram);
             received += 1;
         }
         if received > 0 {
             return Poll::Ready(Ok(received));
         }
-        inbox.waker = Some(cx.waker().clone());
+        inbox.waits = true;
+        match &mut inbox.waker {
+            Some(waker) => waker.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
         Poll::Pending
     }
 
@@ -222,6 +228,13 @@ impl UdpPoller for AlwaysWritable {
     fn poll_writable(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
+}
+
+/// The memory of an earlier datagram with `contents` in it.
+fn filled(mut memory: Vec<u8>, contents: &[u8]) -> Vec<u8> {
+    memory.clear();
+    memory.extend_from_slice(contents);
+    memory
 }
 
 fn to_wire(ecn: Option<EcnCodepoint>) -> Ecn {

@@ -69,13 +69,21 @@ pub fn retransmitted_ratio(flow: &FlowObservation) -> Option<f64> {
 /// Percentiles of the round-trip times measured after the warm-up.
 pub fn rtt_percentiles(flow: &FlowObservation, timing: &Timing) -> Option<RttPercentiles> {
     let after = flow.rtt.iter().filter(|sample| sample.at >= timing.warmup);
-    let mut sorted: Vec<_> = after.map(|sample| sample.rtt).collect();
-    sorted.sort_unstable();
+    let mut times: Vec<_> = after.map(|sample| sample.rtt).collect();
+    let min = *times.iter().min()?;
+    // What is below one percentile need not be looked at for the next.
+    let (count, mut below) = (times.len(), 0);
+    let mut next = |percent| {
+        let rank = rank(count, percent);
+        let (_, time, _) = times[below..].select_nth_unstable(rank - below);
+        below = rank;
+        *time
+    };
     Some(RttPercentiles {
-        min: *sorted.first()?,
-        p50: nearest_rank(&sorted, 50)?,
-        p95: nearest_rank(&sorted, 95)?,
-        p99: nearest_rank(&sorted, 99)?,
+        min,
+        p50: next(50),
+        p95: next(95),
+        p99: next(99),
     })
 }
 
@@ -103,8 +111,12 @@ pub fn rtt_series(
 
 /// The smallest value that at least `percent` of the sorted values do not exceed.
 pub(crate) fn nearest_rank<T: Copy>(sorted: &[T], percent: usize) -> Option<T> {
-    let rank = (sorted.len() * percent).div_ceil(100).max(1);
-    sorted.get(rank - 1).copied()
+    sorted.get(rank(sorted.len(), percent)).copied()
+}
+
+/// The position of that value among `count` sorted ones.
+fn rank(count: usize, percent: usize) -> usize {
+    (count * percent).div_ceil(100).max(1) - 1
 }
 
 /// The middle of sorted values, at least one: of an even number the mean of the middle two.

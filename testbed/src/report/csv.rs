@@ -72,10 +72,11 @@ fn write_one(
     let mut quantities = Vec::new();
     find_series("", &series, &mut quantities);
     for (quantity, values) in quantities {
+        let about = format!("{kind},{name},{quantity}");
         for (index, value) in values.iter().enumerate().filter(|(_, v)| v.is_number()) {
             // Intervals are whole milliseconds.
             let time_s = (index as f64 * interval_s * 1e3).round() / 1e3;
-            write!(to, "{time_s},{kind},{name},{quantity},{value}\r\n")?;
+            write!(to, "{time_s},{about},{value}\r\n")?;
         }
     }
     Ok(())

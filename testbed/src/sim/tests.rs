@@ -84,7 +84,7 @@ fn a_datagram_crosses_two_links_in_their_exact_time() {
     let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
     let receiver = simulation.bind(NodeIndex(2), 7).expect("a free port");
     // 972 bytes and 28 of headers: 8 ms at 1 Mb/s. Twice 8 + 10 ms.
-    sender.send_to(receiver.address(), datagram(972));
+    sender.send_to(receiver.address(), &datagram(972));
     simulation.run_until(ms(36) - Duration::from_nanos(1));
     assert_eq!(receiver.received_bytes(), 0);
     simulation.run_until(ms(36));
@@ -102,8 +102,8 @@ fn both_versions_of_ip_share_the_links_and_the_ports_of_a_node() {
     let old = bind(2, IpVersion::V4, 8).expect("a free port");
     assert_eq!(receiver.address().to_string(), "[fd00::a00:3]:7");
     // 952 bytes and 48 of headers; nobody crosses over to the other version.
-    sender.send_to(receiver.address(), datagram(952));
-    sender.send_to(old.address(), datagram(952));
+    sender.send_to(receiver.address(), &datagram(952));
+    sender.send_to(old.address(), &datagram(952));
     simulation.run_until(ms(36) - Duration::from_nanos(1));
     assert_eq!(receiver.received_bytes(), 0);
     simulation.run_until(ms(500));
@@ -120,7 +120,7 @@ fn a_full_queue_drops_and_every_packet_is_accounted_for() {
     let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
     let receiver = simulation.bind(NodeIndex(2), 7).expect("a free port");
     for _ in 0..5 {
-        sender.send_to(receiver.address(), datagram(972));
+        sender.send_to(receiver.address(), &datagram(972));
     }
     simulation.run_until(ms(500));
     // One in transmission and two that wait.
@@ -139,9 +139,9 @@ fn links_stamp_the_headers_that_cross_them_and_leave_all_else_alone() {
     let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
     let receiver = simulation.bind(NodeIndex(2), 7).expect("a free port");
     // 940 bytes, 32 and 28 of headers: 8 ms at 1 Mb/s. The second waits for the first once.
-    sender.send_to(receiver.address(), headed(940));
-    sender.send_to(receiver.address(), headed(940));
-    sender.send_to(receiver.address(), datagram(10));
+    sender.send_to(receiver.address(), &headed(940));
+    sender.send_to(receiver.address(), &headed(940));
+    sender.send_to(receiver.address(), &datagram(10));
     simulation.run_until(ms(100));
     let datagrams = received(&receiver);
     assert_eq!(datagrams.len(), 3);
@@ -173,7 +173,7 @@ fn a_hop_that_does_not_stamp_shows_as_a_gap_behind_it() {
     let mut simulation = simulation(&links, "d");
     let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
     let receiver = simulation.bind(NodeIndex(3), 7).expect("a free port");
-    sender.send_to(receiver.address(), headed(0));
+    sender.send_to(receiver.address(), &headed(0));
     simulation.run_until(ms(1));
     let datagrams = received(&receiver);
     let header = PathHeaderView::parse(&datagrams[0]).expect("a header");
@@ -186,8 +186,8 @@ fn what_exceeds_the_mtu_or_finds_no_port_is_counted_and_goes_no_further() {
     let mut simulation = line();
     let sender = simulation.bind(NodeIndex(0), 0).expect("a free port");
     let nobody = SocketAddr::new(NodeIndex(2).address(IpVersion::V4), 9);
-    sender.send_to(nobody, datagram(1473));
-    sender.send_to(nobody, datagram(1472));
+    sender.send_to(nobody, &datagram(1473));
+    sender.send_to(nobody, &datagram(1472));
     simulation.run_until(ms(500));
     let counters = simulation.counters();
     assert_eq!(
@@ -265,7 +265,7 @@ fn a_bounded_socket_loses_what_comes_while_nobody_reads() {
     to.hold_at_most(3 * 128);
     let send = |simulation: &mut Simulation, packets: usize, at: u64| {
         for _ in 0..packets {
-            from.send_to(to.address(), BytesMut::zeroed(100));
+            from.send_to(to.address(), &BytesMut::zeroed(100));
         }
         simulation.run_until(ms(at));
     };

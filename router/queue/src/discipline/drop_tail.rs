@@ -19,6 +19,10 @@ pub(super) const ROW: DisciplineRow = Row {
 pub struct DropTail;
 
 impl Discipline for DropTail {
+    fn judges(&self) -> bool {
+        false
+    }
+
     fn on_arrival(&mut self, _now: Instant, _meta: &mut PacketMeta, _port: &PortView) -> Verdict {
         Verdict::Admit
     }

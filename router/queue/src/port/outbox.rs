@@ -47,8 +47,13 @@ impl<P> Outbox<P> {
         } else {
             self.sent.max(seen)
         };
-        self.sent = ended.max(began + length);
-        self.released = self.released.max(self.sent).max(seen + length);
+        // Where a transmission takes no time, sums are what costs most.
+        let after = |start: Instant| match length {
+            Duration::ZERO => start,
+            length => start + length,
+        };
+        self.sent = ended.max(after(began));
+        self.released = self.released.max(self.sent).max(after(seen));
         self.packets.push_back((self.released, packet));
     }
 

@@ -74,7 +74,9 @@ impl Pauses {
     /// Something left at `now`.
     pub(crate) fn on_sent(&mut self, now: Instant) {
         let silence = now.saturating_duration_since(self.last);
-        let is_suspect = self.probe_timeout().is_some_and(|timeout| {
+        // Most silences need no look at the timers.
+        let timeout = (silence > LATENESS).then(|| self.probe_timeout()).flatten();
+        let is_suspect = timeout.is_some_and(|timeout| {
             let longest = timeout.max(self.longest.saturating_mul(2));
             silence > longest.saturating_mul(CERTAINTY).saturating_add(LATENESS)
         });

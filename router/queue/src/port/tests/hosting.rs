@@ -6,6 +6,7 @@ use evenkeel_wire::Ecn;
 
 use crate::port::*;
 use crate::testing::{epoch, ms, packet};
+use crate::{DropTail, PacketMeta};
 
 /// Which call a discipline had, when, and what it saw of its port.
 type Heard = (&'static str, Instant, PortView);
@@ -230,4 +231,40 @@ fn a_timer_that_does_not_move_on_is_a_bug() {
         ..Scripted::default()
     };
     scripted(start, Limit::NONE, stuck).stats(start + ms(1));
+}
+
+#[test]
+fn an_unlimited_port_passes_packets_as_if_its_discipline_were_asked() {
+    let start = epoch();
+    let run = |discipline: Box<dyn Discipline>| {
+        let mut port = scripted(start, Limit::packets(2), Scripted::default());
+        port.judges = discipline.judges();
+        port.discipline = discipline;
+        port.server = Server::Unlimited;
+        let mut seen = Vec::new();
+        for number in 0..40 {
+            let now = start + ms(3 * (number / 4));
+            let found = now + ms(number % 3);
+            let verdict = port.enqueue_seen(now, found, packet(100 + number as u32, number));
+            seen.push(format!(
+                "{verdict:?} {:?}",
+                departures(&mut port, start, now)
+            ));
+            match number {
+                15 => port.restart_measurement(now + ms(1)),
+                20 => seen.push(format!("{:?}", port.take_interval(now + ms(2)))),
+                // From now on packets wait, and some find the queue full.
+                30 => port.set_rate(now, Rate::new(800_000).unwrap()).unwrap(),
+                _ => {}
+            }
+        }
+        let end = start + ms(100);
+        seen.push(format!("{:?}", departures(&mut port, start, end)));
+        seen.push(format!("{:?}", port.stats(end)));
+        assert_eq!(port.check_conservation(), Ok(()));
+        seen
+    };
+    let asked = run(Box::new(Scripted::default()));
+    assert!(asked.iter().any(|line| line.contains("Full")), "{asked:?}");
+    assert_eq!(run(Box::new(DropTail)), asked);
 }
