@@ -221,16 +221,30 @@ fn an_interrupted_comparison_says_how_it_goes_on() {
 }
 
 #[test]
-fn a_round_of_runs_failing_ends_the_comparison() {
+fn a_server_that_was_never_reached_ends_the_comparison_at_once() {
     let directory = tempfile::tempdir().unwrap();
     let server = Server::bulk(&[]);
     let pin = format!("sha256:{}", "0".repeat(64));
     let mut arguments = short(&server, directory.path());
     arguments[4] = &pin;
     let line = failure(&run(&[&arguments[..], &["-q"]].concat()), 1);
-    assert!(line.contains("the last 2 runs failed: "), "{line}");
+    assert!(
+        line.contains("another server or an attacker answers"),
+        "{line}"
+    );
     let runs = fs::read_to_string(directory.path().join("runs.jsonl")).unwrap();
-    assert_eq!(runs.matches("\"error\":\"").count(), 2, "{runs}");
+    assert_eq!(runs, "");
+}
+
+#[test]
+fn two_comparisons_do_not_write_to_one_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = Server::bulk(&[]);
+    let arguments = short(&server, directory.path());
+    let mut first = Process::start(evenkeel(&arguments));
+    assert!(first.complaint().contains("runs to do"));
+    let line = failure(&run(&arguments), 1);
+    assert!(line.contains("another comparison writes to "), "{line}");
 }
 
 #[test]

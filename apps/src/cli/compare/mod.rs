@@ -70,7 +70,7 @@ pub(crate) async fn run<K: Kind>(
     }
     let mut failures = 0;
     for turn in turns {
-        let done = one::<K>(&client, &transports, &plan, &turn).await;
+        let done = one::<K>(&client, &transports, &plan, &turn, !runs.is_empty()).await;
         let done = done.map_err(|failure| match failure.is_interruption() {
             true => failure.saying(
                 format!("interrupted in round {} of {}", turn.round, plan.rounds),
@@ -123,14 +123,17 @@ async fn one<K: Kind>(
     transports: &[Transport],
     plan: &Plan,
     turn: &Turn,
+    is_known: bool,
 ) -> Result<Run<K>, Failure> {
     let began = calendar();
     let transport = &transports[turn.controller];
-    Ok(match run::run(client, transport, plan, turn).await? {
-        End::Measured(measured) => Run::measured(turn, plan, began, *measured),
-        End::Failed(error) => Run::failed(turn, plan, began, error),
-        End::Hopeless(failure) => return Err(failure),
-    })
+    Ok(
+        match run::run(client, transport, plan, turn, is_known).await? {
+            End::Measured(measured) => Run::measured(turn, plan, began, *measured),
+            End::Failed(error) => Run::failed(turn, plan, began, error),
+            End::Hopeless(failure) => return Err(failure),
+        },
+    )
 }
 
 /// Ends the comparison when as many runs as a round has have failed in a row.

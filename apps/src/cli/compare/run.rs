@@ -185,7 +185,8 @@ pub(super) fn calendar() -> f64 {
     now.map_or(0.0, |now| now.as_secs_f64())
 }
 
-/// Does the run of `turn` after a pause, with `transport`'s controller if this side sends.
+/// Does the run of `turn` after a pause, with `transport`'s controller if this side sends. `is_known`:
+/// the server has answered before.
 ///
 /// # Errors
 /// Only if a signal interrupts it.
@@ -194,6 +195,7 @@ pub(super) async fn run<K: Kind>(
     transport: &Transport,
     plan: &Plan,
     turn: &Turn,
+    is_known: bool,
 ) -> Result<End<K>, Failure> {
     let pause = async {
         sleep_until(&TokioRuntime, TokioRuntime.now() + plan.pause).await;
@@ -203,6 +205,7 @@ pub(super) async fn run<K: Kind>(
     let connection = match client.connect(transport, "").await {
         Ok(connection) => connection,
         Err(failure) if failure.is_interruption() => return Err(failure),
+        Err(failure) if !is_known => return Ok(End::Hopeless(failure)),
         Err(failure) => return Ok(End::Failed(failure.cause)),
     };
     let site = Site {

@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -68,6 +70,13 @@ fn runs<K: DeserializeOwned>(path: &Path) -> Result<(Vec<Run<K>>, File), Failure
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let mut file = options.open(path).map_err(&failure)?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        let cause = format!("another comparison writes to {}", path.display());
+        return Err(Failure::failed(
+            cause,
+            "wait for its end, or choose another --out",
+        ));
+    }
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(&failure)?;
     let whole = text.rfind('\n').map_or(0, |end| end + 1);

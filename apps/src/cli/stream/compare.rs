@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn::TokioRuntime;
+use quinn::{Runtime, TokioRuntime};
 use serde::{Deserialize, Serialize};
 
 use super::system::wall_clock;
@@ -13,6 +13,11 @@ use crate::cli::compare::{Better, Kind, Measured, Metric, Scale, Site, Watch, qu
 use crate::cli::failure::Failure;
 use crate::cli::net::{Application, STREAM};
 use crate::stream::{self, DelayReport, ViewOptions, ViewReport, Viewing};
+use crate::time::sleep_until;
+
+/// How long to wait at most for what is still in the network's queues when a viewer has left: as
+/// long as its frames did.
+const MOST_LEFT: Duration = Duration::from_secs(10);
 
 /// What a viewer measured.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -119,10 +124,14 @@ impl Kind for Watched {
         let seeing = stream::view(connection, runtime, options, viewing.clone());
         let ended = site.attend(seeing).await;
         let course = watch.end();
-        let now = quinn::Runtime::now(&TokioRuntime);
+        let now = TokioRuntime.now();
+        let delays = viewing.delays(now);
+        let longest = delays.iter().map(|(_, ms)| *ms).fold(0.0, f64::max);
+        let longest = Duration::from_secs_f64(longest / 1e3).min(MOST_LEFT);
+        site.first(sleep_until(&TokioRuntime, now + longest))
+            .await?;
         Ok(ended?.and_then(|()| match viewing.report(now) {
             Some(report) if report.frames.received > 0 => {
-                let delays = viewing.delays(now);
                 Ok(Measured::new(Self { report }, &idle, delays, course))
             }
             _ => Err(AppError::Job("no frame came".into())),
