@@ -166,6 +166,8 @@ mod tests {
         let (read, mut file) = runs(&path).unwrap();
         assert_eq!(read, [run]);
         file.write_all(b"{}\n").unwrap();
+        // With it the lock.
+        drop(file);
         let told = runs::<Value>(&path).map(|_| ()).unwrap_err().to_string();
         assert!(told.contains("runs.jsonl:2: "), "{told}");
     }
