@@ -7,6 +7,9 @@ use quinn::{ConnectionError, ReadError, ReadExactError, VarInt, WriteError};
 /// The longest text of a peer to show, in characters.
 const MAX_PEER_TEXT: usize = 300;
 
+/// The refusal of a controller by a server that has one only.
+pub(crate) const OWN_CONTROLLER: &str = "it sends with its own controller only";
+
 /// Why a transfer or a stream failed. Each prints as one line without control characters.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

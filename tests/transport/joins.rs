@@ -130,6 +130,7 @@ fn join(rate_bps: u64, pictures: &[AccessUnit], late: Duration, delivery: Delive
         let options = ViewOptions {
             began,
             clock,
+            controller: None,
             buffer: Duration::from_millis(200),
             skip_damaged: false,
             reconnect: None,

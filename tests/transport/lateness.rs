@@ -103,6 +103,7 @@ impl Watch {
             let options = ViewOptions {
                 began: watching.epoch(),
                 clock,
+                controller: None,
                 buffer: Duration::from_millis(100),
                 skip_damaged: false,
                 reconnect: None,

@@ -77,20 +77,47 @@ impl Checksum {
 /// parallel.
 const BLOCK: usize = 16 * 1024;
 
-/// Pieces of data, each what a stream moves at once, that may wait for a [`Hasher`]: at most a
-/// megabyte.
-const WAITING: usize = 8;
+/// Bytes that a [`Hasher`] hands to its task at once: with less, waking the task costs as much as
+/// hashing.
+const PIECE: usize = 256 * 1024;
+
+/// Pieces that may wait for the task: a megabyte and what a stream moves at once.
+const WAITING: usize = 4;
 
 /// Hashes the data of one stream in a task of its own, so that the stream need not wait while
 /// another processor is free.
 pub(super) struct Hasher {
     pieces: mpsc::Sender<Vec<Bytes>>,
+    /// What makes no piece yet.
+    gathered: Gathered,
     digest: oneshot::Receiver<Checksum>,
+}
+
+#[derive(Default)]
+struct Gathered {
+    chunks: Vec<Bytes>,
+    bytes: usize,
 }
 
 /// Room for one more piece. Unlike handing it over, waiting for room loses nothing when it is given
 /// up.
-pub(super) type Room<'a> = mpsc::Permit<'a, Vec<Bytes>>;
+pub(super) struct Room<'a> {
+    permit: mpsc::Permit<'a, Vec<Bytes>>,
+    gathered: &'a mut Gathered,
+}
+
+impl Room<'_> {
+    /// Has these bytes hashed after those before.
+    pub(super) fn add(self, chunks: impl IntoIterator<Item = Bytes>) {
+        for chunk in chunks {
+            self.gathered.bytes += chunk.len();
+            self.gathered.chunks.push(chunk);
+        }
+        if self.gathered.bytes >= PIECE {
+            self.permit.send(std::mem::take(self.gathered).chunks);
+        }
+    }
+}
 
 impl Hasher {
     pub(super) fn spawn(hashing: Hashing, runtime: &dyn Runtime) -> Self {
@@ -106,13 +133,20 @@ impl Hasher {
             // Nobody asks if the transfer has failed.
             let _ = done.send(state.finish());
         }));
-        Self { pieces, digest }
+        Self {
+            pieces,
+            gathered: Gathered::default(),
+            digest,
+        }
     }
 
     /// Waits until the task has room for another piece.
-    pub(super) async fn room(&self) -> Room<'_> {
+    pub(super) async fn room(&mut self) -> Room<'_> {
         match self.pieces.reserve().await {
-            Ok(room) => room,
+            Ok(permit) => Room {
+                permit,
+                gathered: &mut self.gathered,
+            },
             // The runtime has ended the task, and ends this one next.
             Err(_) => pending().await,
         }
@@ -120,6 +154,8 @@ impl Hasher {
 
     /// Returns the checksum of all pieces, in their order.
     pub(super) async fn finish(self) -> Checksum {
+        // It fails as the digest does.
+        let _ = self.pieces.send(self.gathered.chunks).await;
         drop(self.pieces);
         match self.digest.await {
             Ok(checksum) => checksum,

@@ -14,10 +14,11 @@ use super::report::CpuClock;
 use crate::lock::lock;
 use crate::time::micros_since_1970;
 
-/// Bytes handed to quinn at once, 16 KiB. quinn's send window counts a chunk until its last byte is
-/// acknowledged, so a chunk must be well below the window's slack over the bytes in flight
-/// (`SEND_SLACK`), or a slow path runs dry once per chunk.
-const CHUNK: usize = 16 * 1024;
+/// The least bytes handed to quinn in one piece, if there are as many, 16 KiB.
+pub(super) const LEAST_CHUNK: usize = 16 * 1024;
+
+/// The most bytes handed to quinn at once, 128 KiB.
+pub(super) const MOST_AT_ONCE: usize = 128 * 1024;
 
 /// How long a side waits by default while nothing moves, 30 s: as long as QUIC waits for a vanished
 /// peer.
@@ -238,8 +239,8 @@ impl Feed {
         !self.rest.is_empty()
     }
 
-    /// Returns the next bytes, at least one and at most `limit` (which is not 0); none at the end of
-    /// a pipe.
+    /// Returns the next bytes, at least one and at most `limit` (which is not 0) and
+    /// [`MOST_AT_ONCE`]; none at the end of a pipe.
     ///
     /// # Errors
     /// A read error, or `UnexpectedEof` when the source is exhausted.
@@ -253,24 +254,24 @@ impl Feed {
                 "the source became shorter while it was read",
             ));
         }
-        let limit = usize::try_from(limit).map_or(CHUNK, |l| l.min(CHUNK));
+        let limit = usize::try_from(limit).map_or(MOST_AT_ONCE, |limit| limit.min(MOST_AT_ONCE));
         Ok(self.rest.split_to(limit.min(self.rest.len())))
     }
 }
 
-/// Returns [`CHUNK`] bytes of the SplitMix64 sequence from seed 0 (Steele, Lea and Flood 2014): the
-/// same in every run, and incompressible on the path.
+/// Returns [`LEAST_CHUNK`] bytes of the SplitMix64 sequence from seed 0 (Steele, Lea and Flood 2014),
+/// again and again: the same in every run, and incompressible on the path.
 fn generated_chunk() -> Bytes {
     let mut state = 0u64;
-    let mut chunk = BytesMut::with_capacity(CHUNK);
-    while chunk.len() < CHUNK {
+    let mut chunk = BytesMut::with_capacity(LEAST_CHUNK);
+    while chunk.len() < LEAST_CHUNK {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         chunk.extend_from_slice(&(z ^ (z >> 31)).to_le_bytes());
     }
-    chunk.freeze()
+    chunk.repeat(MOST_AT_ONCE / LEAST_CHUNK).into()
 }
 
 #[cfg(test)]
@@ -279,7 +280,7 @@ mod tests {
 
     #[test]
     fn generated_chunks_are_whole_and_always_the_same() {
-        assert_eq!(generated_chunk().len(), CHUNK);
+        assert_eq!(generated_chunk().len(), MOST_AT_ONCE);
         assert_eq!(generated_chunk(), generated_chunk());
         // First output of SplitMix64 for seed 0, as published with its reference code.
         assert_eq!(

@@ -121,7 +121,7 @@ impl Receiver<'_> {
         let stored = AppError::storage("writing the received data");
         let mut writer = self.sink.writer(start).await.map_err(&stored)?;
         let verify = self.plan.job.verify;
-        let hasher = verify.map(|hashing| Hasher::spawn(hashing, self.session.runtime));
+        let mut hasher = verify.map(|hashing| Hasher::spawn(hashing, self.session.runtime));
 
         let mut chunks = [const { Bytes::new() }; CHUNKS];
         loop {
@@ -130,8 +130,8 @@ impl Receiver<'_> {
                 Ok(None) => break,
                 Err(error) => return Err(self.cause(error).await),
             };
-            if let Some(hasher) = &hasher {
-                hasher.room().await.send(chunks[..count].to_vec());
+            if let Some(hasher) = &mut hasher {
+                hasher.room().await.add(chunks[..count].iter().cloned());
             }
             for chunk in &mut chunks[..count] {
                 let chunk = std::mem::take(chunk);

@@ -11,7 +11,7 @@ use quinn::{SendStream, VarInt};
 use tracing::trace;
 
 use super::checksum::{Checksum, Hasher};
-use super::data::{Feed, Source};
+use super::data::{Feed, LEAST_CHUNK, MOST_AT_ONCE, Source};
 use super::job::Amount;
 use super::protocol::{Plan, Received, Sent};
 use super::report::{Meter, Outcome, Report, Start};
@@ -23,9 +23,9 @@ use crate::{error::AppError, message, time::sleep_until};
 /// of RFC 9002, section 7.2, so that the first round trips find enough to send.
 const SEND_SLACK: u64 = 32 * 1024;
 
-/// Chunks handed to quinn at once, 128 KiB: one lock and one wake-up for about this many batches of
-/// packets.
-const CHUNKS: usize = 8;
+/// Chunks of a full send window, where a path carries much: quinn looks for the next bytes to send
+/// from chunk to chunk.
+const CHUNKS_OF_A_WINDOW: u64 = 32;
 
 /// Sends what `plan` says, and exchanges the reports.
 pub(super) async fn send(
@@ -164,7 +164,8 @@ impl StreamWriter<'_> {
                     () = self.throttle.wait(runtime) => {}
                     () = &mut time_up => break,
                 }
-                chunks = take(&mut feed, left.min(self.throttle.chunk())).await?;
+                let chunk = chunk(self.send_window.load(Ordering::Relaxed));
+                chunks = take(&mut feed, left.min(self.throttle.chunk()), chunk).await?;
                 if chunks.is_empty() {
                     ended = true;
                     break;
@@ -195,16 +196,12 @@ impl StreamWriter<'_> {
             connection.set_send_window(send_window);
         }
 
-        let room = OptionFuture::from(self.hasher.as_ref().map(Hasher::room)).await;
+        let room = OptionFuture::from(self.hasher.as_mut().map(Hasher::room)).await;
         let offered = chunks.clone();
         let written = self.stream.stream.write_chunks(chunks).await?.bytes as u64;
         if let Some(room) = room {
             let accepted = offered.into_iter().zip(&*chunks);
-            room.send(
-                accepted
-                    .map(|(all, rest)| all.slice(..all.len() - rest.len()))
-                    .collect(),
-            );
+            room.add(accepted.map(|(all, rest)| all.slice(..all.len() - rest.len())));
         }
         chunks.retain(|rest| !rest.is_empty());
         self.meter.add(self.session.now(), written);
@@ -214,25 +211,35 @@ impl StreamWriter<'_> {
     }
 }
 
-/// Takes up to [`CHUNKS`] chunks from `feed`, of at most `most` bytes together (which is not 0);
-/// none at the end of a pipe. What has come from a pipe waits for no more.
-async fn take(feed: &mut Feed, mut most: u64) -> Result<Vec<Bytes>, AppError> {
-    let mut chunks = Vec::with_capacity(CHUNKS);
-    while most > 0 && chunks.len() < CHUNKS {
+/// Takes up to [`MOST_AT_ONCE`] bytes from `feed`, for one lock and one wake-up, at most `most` (which
+/// is not 0), in pieces of up to `chunk`; none at the end of a pipe. What has come from a pipe waits
+/// for no more.
+async fn take(feed: &mut Feed, most: u64, chunk: u64) -> Result<Vec<Bytes>, AppError> {
+    let mut chunks = Vec::new();
+    let mut room = most.min(MOST_AT_ONCE as u64);
+    while room > 0 {
         let chunk = feed
-            .next(most)
+            .next(room.min(chunk))
             .await
             .map_err(AppError::storage("reading the data to send"))?;
         if chunk.is_empty() {
             break;
         }
-        most -= chunk.len() as u64;
+        room -= chunk.len() as u64;
         chunks.push(chunk);
         if feed.is_piped() && !feed.is_ready() {
             break;
         }
     }
     Ok(chunks)
+}
+
+/// Returns how many bytes one piece of data should have for this send window.
+///
+/// The window counts a piece until its last byte is acknowledged, so it must be well below what the
+/// window has beyond the bytes in flight, its half: otherwise the path runs dry once for each.
+fn chunk(send_window: u64) -> u64 {
+    (send_window / CHUNKS_OF_A_WINDOW).clamp(LEAST_CHUNK as u64, MOST_AT_ONCE as u64)
 }
 
 /// Returns how many bytes quinn may buffer for this congestion window, in bytes.
@@ -256,5 +263,19 @@ mod tests {
         assert_eq!(send_window(0, 1 << 20), 32_768);
         assert_eq!(send_window(12_000, 1 << 20), 24_000 + 32_768);
         assert_eq!(send_window(u64::MAX, 1 << 20), 1 << 20);
+    }
+
+    #[test]
+    fn pieces_are_a_small_part_of_what_the_buffer_holds_beyond_the_window() {
+        for (window, bytes) in [
+            (0, 16_384),
+            (200_000, 16_384),
+            (1 << 20, 66_560),
+            (1 << 30, 131_072),
+        ] {
+            let buffer = send_window(window, u64::MAX);
+            assert_eq!(chunk(buffer), bytes, "{window}");
+            assert!(2 * chunk(buffer) <= buffer - window, "{window}");
+        }
     }
 }

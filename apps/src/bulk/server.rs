@@ -17,7 +17,7 @@ use super::report::{CpuClock, Outcome};
 use super::send::send;
 use super::session::{Control, Progress, Session, log_end};
 use crate::accept::{Door, HANDSHAKE_TIMEOUT, Setup, accept};
-use crate::error::{AppError, close, printable};
+use crate::error::{AppError, OWN_CONTROLLER, close, printable};
 use crate::time::timeout;
 
 /// Settings of a server.
@@ -66,7 +66,7 @@ pub trait Host: Send + Sync {
     fn controller(&self, asked_for: Option<&str>) -> Result<SendersController, String> {
         match asked_for {
             None => Ok(SendersController::default()),
-            Some(_) => Err("it sends with its own controller only".into()),
+            Some(_) => Err(OWN_CONTROLLER.into()),
         }
     }
 

@@ -8,6 +8,7 @@ use clap::Args;
 use evenkeel::{Controllers, EcnUse, Pacing, SpecError};
 
 use super::address::{self, DEFAULT_PORT, HostPort};
+use super::controllers::{Names, names};
 use crate::bulk::TransportSettings;
 use crate::path::HeaderUse;
 use crate::time::within;
@@ -76,6 +77,15 @@ pub(crate) struct TransportArgs {
     /// others answer]
     #[arg(long, value_name = "N|echo|off")]
     path_headers: Option<HeaderUse>,
+}
+
+/// What a server's clients may ask for.
+#[derive(Debug, Args)]
+pub(crate) struct OthersArgs {
+    /// Besides --controller, send with these if clients ask for one: names separated by commas
+    #[arg(long, value_name = "NAMES", value_parser = names, default_value = "",
+          hide_default_value = true)]
+    pub(crate) controllers: Names,
 }
 
 #[derive(Debug, Args)]

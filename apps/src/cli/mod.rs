@@ -4,7 +4,9 @@ mod address;
 mod args;
 mod bulk;
 mod client;
+mod compare;
 mod confinement;
+mod controllers;
 mod cpu;
 mod failure;
 mod live;
@@ -23,6 +25,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use bulk::args::BulkSide;
 use bulk::memories::Memories;
+use compare::args::{BulkCompareArgs, Directions, StreamCompareArgs};
 use evenkeel::Controllers;
 use evenkeel_log::LogArgs;
 use failure::{Failure, complain};
@@ -104,7 +107,12 @@ fn try_run(
                 bulk::server::run(*args, memories, controllers).boxed_local()
             }
             BulkSide::Client(args) => bulk::client::run(*args, live, controllers).boxed_local(),
-            BulkSide::Compare(args) => bulk::compare::run(*args, live, controllers).boxed_local(),
+            BulkSide::Compare(args) => async move {
+                let BulkCompareArgs { common, direction } = *args;
+                compare::run::<bulk::compare::Transfer>(&common, direction, 0, live, controllers)
+                    .await
+            }
+            .boxed_local(),
         },
         Command::Stream { mut side } => {
             side.settle()?;
@@ -121,6 +129,19 @@ fn try_run(
                 StreamSide::Client(args) | StreamSide::Play(args) => {
                     stream::client::run(*args, live, controllers).boxed_local()
                 }
+                StreamSide::Compare(args) => async move {
+                    let StreamCompareArgs { common, buffer } = *args;
+                    let down = Directions::Down;
+                    compare::run::<stream::compare::Watched>(
+                        &common,
+                        down,
+                        buffer,
+                        live,
+                        controllers,
+                    )
+                    .await
+                }
+                .boxed_local(),
             }
         }
     };

@@ -49,6 +49,14 @@ pub(crate) struct Application {
 }
 
 impl Application {
+    /// Returns the same, whose clients give up where others connect anew.
+    pub(crate) const fn without_reconnecting(self) -> Self {
+        Self {
+            reconnects: false,
+            ..self
+        }
+    }
+
     /// Returns the same, whose clients have another subcommand.
     pub(crate) fn with_clients(self, client_name: &'static str) -> Self {
         Self {

@@ -25,6 +25,9 @@ pub enum Delivery {
 pub(super) struct Request {
     /// The viewer's clock when it sent this, in microseconds.
     pub(super) clock_us: u64,
+    /// In the first message: the controller with which the server is to send.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) controller: Option<String>,
 }
 
 /// Server to viewer.

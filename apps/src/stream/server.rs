@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use data_encoding::HEXLOWER;
+use evenkeel::{Context, SharedFactory};
 use quinn::{Connection, Endpoint, RecvStream, Runtime, SendStream};
 use tokio::sync::oneshot;
 use tracing::debug;
@@ -16,7 +17,7 @@ use super::media::Media;
 use super::protocol::{Accepted, Answer, Notice, Request};
 use super::send::{SendOptions, Sender, Sending};
 use crate::accept::{Door, HANDSHAKE_TIMEOUT, Setup, accept};
-use crate::error::{AppError, close};
+use crate::error::{AppError, OWN_CONTROLLER, close, printable};
 use crate::least::too_slow;
 use crate::message;
 use crate::time::timeout;
@@ -44,6 +45,18 @@ pub trait Host: Send + Sync {
     /// `None` for those of the endpoint.
     fn configure(&self, _client: IpAddr) -> Option<Setup> {
         None
+    }
+
+    /// Returns the controller for which a viewer asks by name, to take the place of the connection's
+    /// own; it begins as on a new path. The name comes from the viewer: it is hostile. The error goes
+    /// to the viewer.
+    /// By default none is allowed. Needs a connection that evenkeel has configured.
+    fn controller(
+        &self,
+        _connection: &Connection,
+        _asked_for: &str,
+    ) -> Result<SharedFactory, String> {
+        Err(OWN_CONTROLLER.into())
     }
 
     /// Called after a viewer's handshake; returns the counters of what it gets. [`Host::ended`]
@@ -104,24 +117,27 @@ async fn serve_viewer(
     let stalled = AppError::Stalled(options.patience);
     let ask = async {
         let (send, mut recv) = connection.accept_bi().await?;
-        let _: Request = message::read(&mut recv).await?;
-        Ok::<_, AppError>((send, recv))
+        let request: Request = message::read(&mut recv).await?;
+        Ok::<_, AppError>((send, recv, request))
     };
     let Some(asked) = timeout(&*runtime, options.patience, ask).await else {
         return Err(stalled);
     };
-    let (mut control, asked) = asked?;
-    debug!(peer = %connection.remote_address(), viewer, "stream asked for");
-    if options.media.has_ended() {
-        let reason = "the source has ended";
-        let refused = Answer::Refused {
-            reason: reason.into(),
-        };
-        message::write(&mut control, &refused).await?;
-        let _ = control.finish();
-        timeout(&*runtime, options.patience, connection.closed()).await;
-        return Err(AppError::Job(reason.into()));
-    }
+    let (mut control, asked, request) = asked?;
+    debug!(peer = %connection.remote_address(), viewer, ?request, "stream asked for");
+    let controller = match admit(connection, options, request.controller.as_deref()) {
+        Ok(controller) => controller,
+        Err(reason) => {
+            let reason = printable(&reason);
+            let refused = Answer::Refused {
+                reason: reason.clone(),
+            };
+            message::write(&mut control, &refused).await?;
+            let _ = control.finish();
+            timeout(&*runtime, options.patience, connection.closed()).await;
+            return Err(AppError::Job(reason));
+        }
+    };
     let tables = tokio::select! {
         biased;
         error = connection.closed() => return unless_done(connection, error.into()),
@@ -133,7 +149,12 @@ async fn serve_viewer(
         encoded: options.media.is_encoded(),
         tables: HEXLOWER.encode(&tables),
     };
+    let begun = controller.map(|(context, controller)| context.restart_controller(controller));
     message::write(&mut control, &Answer::Accepted(accepted)).await?;
+    if let Some(begun) = begun {
+        // The viewer acknowledges the answer. Without one the connection ends, and all else fails.
+        begun.await;
+    }
     let sender = Sender {
         connection,
         runtime: runtime.clone(),
@@ -169,6 +190,24 @@ async fn serve_viewer(
     unless_done(connection, closed.map_or(stalled, AppError::from))
 }
 
+/// Decides whether this server streams to a viewer, and returns the controller of its own that it asks
+/// for.
+fn admit(
+    connection: &Connection,
+    options: &ServeOptions,
+    controller: Option<&str>,
+) -> Result<Option<(Context, SharedFactory)>, String> {
+    if options.media.has_ended() {
+        return Err("the source has ended".into());
+    }
+    let Some(name) = controller else {
+        return Ok(None);
+    };
+    let found = options.host.controller(connection, name)?;
+    let context = Context::of(connection).ok_or("the server cannot change its controller")?;
+    Ok(Some((context, found)))
+}
+
 /// Tells the viewer the time whenever it asks, and at last how many frames there were.
 async fn converse(
     mut control: SendStream,
@@ -191,7 +230,7 @@ async fn converse(
                 Err(_) => return Ok(()),
             },
             (request, asked) = &mut asking, if listens => match request? {
-                Some(Request { clock_us: asked_us }) => {
+                Some(Request { clock_us: asked_us, .. }) => {
                     let clock_us = clock();
                     message::write(&mut control, &Notice::Clock { asked_us, clock_us }).await?;
                     asking.set(next(asked));

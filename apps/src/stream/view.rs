@@ -49,6 +49,9 @@ pub struct ViewOptions<'a> {
     pub began: Instant,
     /// The clock for arrival times; its instant is not after `began`.
     pub clock: Clock,
+    /// The controller with which the server is to send, as in `vegas:alpha=2`; `None` leaves it to
+    /// the server. At most 300 bytes.
+    pub controller: Option<String>,
     /// Playout buffer: how much longer than the first frame others may take. It has no effect with
     /// [`Viewing::with_latency`].
     pub buffer: Duration,
@@ -251,7 +254,11 @@ impl Viewer<'_> {
     ) -> Result<Session, AppError> {
         let (mut send, mut recv) = connection.open_bi().await?;
         let asked_us = options.clock.read(self.now());
-        message::write(&mut send, &Request { clock_us: asked_us }).await?;
+        let request = Request {
+            clock_us: asked_us,
+            controller: options.controller.clone(),
+        };
+        message::write(&mut send, &request).await?;
         let shared = options.clock.shared;
         if shared {
             let _ = send.finish();
@@ -411,7 +418,8 @@ impl Viewer<'_> {
                 () = &mut rest, if ask.is_some() && asked.is_none() && !ended => {
                     let clock_us = options.clock.read(self.now());
                     if let Some(ask) = &mut ask {
-                        message::write(ask, &Request { clock_us }).await?;
+                        let request = Request { clock_us, controller: None };
+                        message::write(ask, &request).await?;
                         asked = Some(clock_us);
                     }
                 }

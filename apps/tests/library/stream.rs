@@ -92,6 +92,7 @@ fn watching(time: Option<Duration>, output: Option<Memory>) -> ViewOptions<'stat
     ViewOptions {
         began: now,
         clock: clock(),
+        controller: None,
         buffer: Duration::from_millis(100),
         skip_damaged: false,
         reconnect: None,
@@ -230,6 +231,29 @@ async fn more_viewers_than_there_is_room_for_are_refused() {
     }
     let time = Some(Duration::from_millis(200));
     watch(first, watching(time, None)).await.0.unwrap();
+}
+
+#[tokio::test]
+async fn a_server_with_one_controller_refuses_a_viewer_that_asks_for_another() {
+    let pair = Pair::streaming();
+    serve(pair.server.clone(), options(pictures(5), Delivery::Frames));
+    let options = ViewOptions {
+        controller: Some("cubic".into()),
+        ..watching(None, None)
+    };
+    let viewing = Arc::<Viewing>::default();
+    let seen = stream::view(
+        pair.connect().await,
+        Arc::new(TokioRuntime),
+        options,
+        viewing,
+    )
+    .await;
+    let told = seen.unwrap_err().to_string();
+    assert_eq!(
+        told,
+        "the server refused: it sends with its own controller only"
+    );
 }
 
 /// A server that answers as it should and then sends these bytes on a stream, and as a datagram.

@@ -123,8 +123,10 @@ where
         feed: PathFeed,
     ) -> Box<dyn congestion::Controller> {
         let controller = (self.build)(now, current_mtu);
+        let path = PathControl::new(controller, feed, now, current_mtu);
         Box::new(Adapter {
-            path: PathControl::new(controller, feed, now, current_mtu),
+            window: path.least_window(),
+            path,
         })
     }
 
@@ -137,6 +139,8 @@ where
 #[derive(Debug, Clone)]
 struct Adapter {
     path: PathControl,
+    /// What the path allows since the last event: quinn asks several times for each packet.
+    window: u64,
 }
 
 impl congestion::Controller for Adapter {
@@ -164,6 +168,7 @@ impl congestion::Controller for Adapter {
     ) {
         self.path
             .on_end_acks(now, in_flight, app_limited, largest_acked);
+        self.window = self.path.least_window();
     }
 
     fn on_congestion_event(
@@ -175,14 +180,16 @@ impl congestion::Controller for Adapter {
     ) {
         self.path
             .on_lost(now, sent, is_persistent_congestion, lost_bytes);
+        self.window = self.path.least_window();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.path.on_mtu(new_mtu);
+        self.window = self.path.least_window();
     }
 
     fn window(&self) -> u64 {
-        self.path.least_window().saturating_add(1)
+        self.window.saturating_add(1)
     }
 
     fn metrics(&self) -> ControllerMetrics {

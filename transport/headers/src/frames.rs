@@ -212,13 +212,32 @@ impl<'a> Frames<'a> {
 impl Iterator for Frames<'_> {
     type Item = Frame;
 
+    #[inline]
     fn next(&mut self) -> Option<Frame> {
+        let rest = self.payload.get(self.at..).unwrap_or_default();
+        if rest.len() >= LONGEST_STREAM_HEAD && to_the_end(rest[0]) {
+            self.at = self.payload.len();
+            return Some(Frame {
+                kind: rest[0].into(),
+                ack: None,
+            });
+        }
         let frame = self.read();
         if frame.is_none() {
             self.at = self.payload.len();
         }
         frame
     }
+}
+
+/// Bytes before the data of a STREAM frame without a length, at most: type, stream and offset.
+const LONGEST_STREAM_HEAD: usize = 1 + 8 + 8;
+
+/// Returns whether this byte begins a STREAM frame that reaches to the end of its packet, as in most
+/// packets of bulk data.
+fn to_the_end(kind: u8) -> bool {
+    let kind = u64::from(kind);
+    (STREAM..=STREAM_LAST).contains(&kind) && kind & HAS_LENGTH == 0
 }
 
 /// Calls `found` for each ACK frame in a packet's payload, and then writes ECT(1) counts as ECT(0)

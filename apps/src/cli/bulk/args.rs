@@ -6,11 +6,10 @@ use clap::parser::ValueSource;
 use clap::{ArgGroup, ArgMatches, Args, Command, FromArgMatches, Subcommand};
 use evenkeel_spec::quantity;
 
-use super::compare::args::CompareArgs;
 use super::files::is_standard;
-use super::names::{Names, names};
 use crate::bulk::{Amount, Direction, Hashing, Job, MAX_STREAMS, OnOff};
-use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
+use crate::cli::args::{ListenArgs, OthersArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
+use crate::cli::compare::args::BulkCompareArgs;
 use crate::cli::units::size;
 use crate::path::HeaderUse;
 use crate::time::{positive_seconds, seconds, within};
@@ -64,7 +63,7 @@ pub(crate) enum BulkSide {
     Client(Box<ClientArgs>),
     /// Let controllers take turns on the path to a server, and say which is best there.
     #[command(after_help = COMPARE_EXAMPLES)]
-    Compare(Box<CompareArgs>),
+    Compare(Box<BulkCompareArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -73,10 +72,8 @@ pub(crate) struct ServerArgs {
     pub(crate) at: ListenArgs,
     #[command(flatten)]
     pub(crate) transport: TransportArgs,
-    /// Besides --controller, send with these if clients ask for one: names separated by commas
-    #[arg(long, value_name = "NAMES", value_parser = names, default_value = "",
-          hide_default_value = true)]
-    pub(crate) controllers: Names,
+    #[command(flatten)]
+    pub(crate) others: OthersArgs,
     /// Offer the files below this directory by name
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,

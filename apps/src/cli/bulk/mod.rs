@@ -6,7 +6,6 @@ pub(super) mod compare;
 mod ecn;
 mod files;
 pub(super) mod memories;
-mod names;
 mod output;
 mod series;
 pub(super) mod server;

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use evenkeel::{Controllers, SharedFactory};
+use evenkeel::Controllers;
 use futures_util::future::BoxFuture;
 use quinn::{Connection, ConnectionError, TokioRuntime};
 use tokio::sync::mpsc;
@@ -18,6 +18,7 @@ use crate::bulk::{
     Host, Limits, NO_FILES, Outcome, Progress, SendersController, ServeOptions, Source,
 };
 use crate::cli::address::unmapped;
+use crate::cli::controllers::Allowed;
 use crate::cli::cpu::cpu_time;
 use crate::cli::failure::{Failure, complain};
 use crate::cli::net::{BULK, Transport};
@@ -42,7 +43,7 @@ pub(crate) async fn run(
         None => None,
     };
     let controller = &args.transport.controller;
-    let allowed = allowed(&args, controllers)?;
+    let allowed = Allowed::new(controller, &args.others.controllers, controllers)?;
     let server = Server::start(&args.at, &args.output, controller, transport).await?;
 
     let (report, events) = mpsc::unbounded_channel();
@@ -50,7 +51,6 @@ pub(crate) async fn run(
     let settings = server.settings.clone();
     let host = ServerHost {
         root,
-        own_controller: controller.clone(),
         allowed,
         reception: reception.clone(),
         settings: (settings.transport.traces.is_some() || memories.is_some()).then_some(settings),
@@ -79,10 +79,8 @@ pub(crate) async fn run(
 /// Makes the command line's decisions for the library's server.
 struct ServerHost {
     root: Option<Root>,
-    /// The name of its connections' controller, unless clients ask for another.
-    own_controller: String,
     /// Those that clients may ask for, by name.
-    allowed: Vec<(String, SharedFactory)>,
+    allowed: Allowed,
     reception: Arc<Reception>,
     /// Settings to vary for each connection; only with traces or memories.
     settings: Option<Settings>,
@@ -102,23 +100,10 @@ impl Host for ServerHost {
     }
 
     fn controller(&self, asked_for: Option<&str>) -> Result<SendersController, String> {
-        let Some(asked_for) = asked_for else {
-            return Ok(SendersController {
-                name: Some(self.own_controller.clone()),
-                replacement: None,
-            });
-        };
-        let found = self.allowed.iter().find(|(name, _)| name == asked_for);
-        let (name, factory) = found.ok_or_else(|| {
-            let names: Vec<_> = self.allowed.iter().map(|(name, _)| name.as_str()).collect();
-            format!(
-                "it sends with {}, as its --controllers says",
-                names.join(" or ")
-            )
-        })?;
+        let name = asked_for.unwrap_or_else(|| self.allowed.own());
         Ok(SendersController {
-            name: Some(name.clone()),
-            replacement: Some(factory.clone()),
+            name: Some(name.to_owned()),
+            replacement: asked_for.map(|name| self.allowed.find(name)).transpose()?,
         })
     }
 
@@ -164,23 +149,6 @@ impl Host for ServerHost {
         // Nobody listens once the server stops.
         let _ = self.report.send(Event::Ended(transfer, failure));
     }
-}
-
-/// Returns the controllers that clients may ask for: the server's own first.
-fn allowed(
-    args: &ServerArgs,
-    controllers: &Controllers,
-) -> Result<Vec<(String, SharedFactory)>, Failure> {
-    let own = [&args.transport.controller];
-    let others = args.controllers.0.iter().filter(|name| *name != own[0]);
-    let named = own.into_iter().chain(others).map(|name| {
-        let factory = controllers.factory(name);
-        let remedy = "write --controllers NAME,NAME:KEY=VALUE,...";
-        factory
-            .map(|factory| (name.clone(), factory))
-            .map_err(|e| Failure::usage(e, remedy))
-    });
-    named.collect()
 }
 
 /// Returns what a server's owner can do about a failed transfer.

@@ -8,7 +8,8 @@ use clap::builder::{Resettable, TypedValueParser};
 use clap::{Arg, Args, Subcommand, ValueEnum};
 
 use super::rate::RateTarget;
-use crate::cli::args::{ListenArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
+use crate::cli::args::{ListenArgs, OthersArgs, OutputArgs, ReachArgs, SampleArgs, TransportArgs};
+use crate::cli::compare::args::StreamCompareArgs;
 use crate::cli::failure::Failure;
 use crate::stream::{AdaptConfig, EncoderConfig, SendOptions, SyntheticTrack};
 use crate::time::{positive_seconds, seconds, within};
@@ -54,6 +55,14 @@ Examples:
 The report goes to standard error if the stream goes to standard output. All else is as with
 `evenkeel stream client`.";
 
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  evenkeel stream server --controllers keel,cubic,bbr        on the other machine
+  evenkeel stream compare host.example --pin sha256:...      8 rounds, about 5 minutes
+  evenkeel stream compare host.example --out compare-123 --pin ...   continue after Ctrl-C
+
+Exit status: 0 compared, 1 failed, 2 usage error, 130 interrupted.";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum StreamSide {
     /// Send to viewers until it is interrupted.
@@ -68,6 +77,9 @@ pub(crate) enum StreamSide {
     /// Write the video of a server to a file or a pipe: a client that keeps what it sees.
     #[command(after_help = PLAY_EXAMPLES, mut_args(of_player))]
     Play(Box<StreamClientArgs>),
+    /// Let controllers take turns on the path from a server, and say with which its stream is best.
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(Box<StreamCompareArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -76,6 +88,8 @@ pub(crate) struct StreamServerArgs {
     pub(crate) at: ListenArgs,
     #[command(flatten)]
     pub(crate) transport: TransportArgs,
+    #[command(flatten)]
+    pub(crate) others: OthersArgs,
     /// Stream MPEG-TS, or H.264 or HEVC in Annex B format, from this file, or `-` for standard input,
     /// at its own bitrate instead of the synthetic encoder's
     #[arg(long, value_name = "FILE")]
@@ -230,7 +244,7 @@ impl StreamSide {
                     "use `evenkeel stream publish`",
                 ));
             }
-            Self::Server(_) | Self::Client(_) => {}
+            Self::Server(_) | Self::Client(_) | Self::Compare(_) => {}
         }
         Ok(())
     }

@@ -82,6 +82,7 @@ async fn view(
     let options = ViewOptions {
         began: clock.at,
         clock,
+        controller: None,
         buffer: args.buffer,
         skip_damaged: args.skip_damaged,
         omit: args.omit,

@@ -2,6 +2,7 @@
 
 pub(super) mod args;
 pub(super) mod client;
+pub(super) mod compare;
 mod input;
 mod output;
 mod rate;

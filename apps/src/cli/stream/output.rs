@@ -61,6 +61,8 @@ pub(crate) struct Viewer {
     pub(crate) viewer: String,
     pub(crate) error: Option<String>,
     pub(crate) duration_s: f64,
+    /// With which this server sent.
+    pub(crate) controller: String,
     #[serde(flatten)]
     pub(crate) sent: SentCounts,
     pub(crate) packets_sent: u64,

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use evenkeel::Controllers;
+use evenkeel::{Controllers, SharedFactory};
 use quinn::{Connection, Runtime, TokioRuntime};
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
@@ -20,6 +20,7 @@ use crate::accept::Setup;
 use crate::bulk::packets_sent;
 use crate::cli::address::unmapped;
 use crate::cli::args::SampleArgs;
+use crate::cli::controllers::Allowed;
 use crate::cli::failure::{Failure, say};
 use crate::cli::net::{STREAM, Transport};
 use crate::cli::output::Record;
@@ -56,6 +57,7 @@ pub(crate) async fn run(
     let (report, events) = mpsc::unbounded_channel();
     let media = input::open(&args, encoder, &report).await?;
     let controller = &args.transport.controller;
+    let allowed = Allowed::new(controller, &args.others.controllers, controllers)?;
     let server = Server::start(&args.at, &args.output, controller, transport).await?;
     let live = match &media {
         Media::Live(live) => Some(live.clone()),
@@ -66,6 +68,7 @@ pub(crate) async fn run(
         gone: Notify::new(),
         any: AtomicBool::new(false),
         samples: args.samples,
+        allowed,
         settings: server.settings.clone(),
         report,
     });
@@ -106,11 +109,15 @@ struct Viewers {
     /// Any viewer ever came.
     any: AtomicBool,
     samples: SampleArgs,
+    /// The controllers that viewers may ask for.
+    allowed: Allowed,
     settings: Settings,
     report: mpsc::UnboundedSender<Event<Viewer>>,
 }
 
 struct LiveViewer {
+    /// The name of the controller with which it is sent to.
+    controller: String,
     connection: Connection,
     sending: Arc<Sending>,
     since: Instant,
@@ -122,9 +129,10 @@ impl Host for Viewers {
     fn configure(&self, _client: IpAddr) -> Option<Setup> {
         let recorder = Arc::new(SampleRecorder::new(self.samples));
         let transport = self.settings.transport.observed(recorder.clone());
-        let live = self.live.clone();
+        let (live, controller) = (self.live.clone(), self.allowed.own().to_owned());
         Some(self.settings.next(&transport, move |connection| {
             let viewer = LiveViewer {
+                controller,
                 connection: connection.clone(),
                 sending: Arc::default(),
                 since: TokioRuntime.now(),
@@ -135,6 +143,19 @@ impl Host for Viewers {
         }))
     }
 
+    fn controller(
+        &self,
+        connection: &Connection,
+        asked_for: &str,
+    ) -> Result<SharedFactory, String> {
+        let found = self.allowed.find(asked_for)?;
+        let mut live = lock(&self.live);
+        let viewer = live.get_mut(&connection.stable_id());
+        let viewer = viewer.ok_or("it knows no such viewer")?;
+        asked_for.clone_into(&mut viewer.controller);
+        Ok(evenkeel::observed(found, viewer.recorder.clone()))
+    }
+
     fn accepted(&self, connection: &Connection) -> Arc<Sending> {
         self.any.store(true, Ordering::Relaxed);
         let live = lock(&self.live);
@@ -143,9 +164,10 @@ impl Host for Viewers {
     }
 
     fn ended(&self, connection: &Connection, sending: &Sending, result: &Result<(), AppError>) {
-        let since = lock(&self.live)
-            .get(&connection.stable_id())
-            .map_or_else(|| TokioRuntime.now(), |live| live.since);
+        let (since, controller) = match lock(&self.live).get(&connection.stable_id()) {
+            Some(live) => (live.since, live.controller.clone()),
+            None => (TokioRuntime.now(), String::new()),
+        };
         let stats = connection.stats();
         let viewer = unmapped(connection.remote_address()).to_string();
         let error = result.as_ref().err().map(ToString::to_string);
@@ -159,6 +181,7 @@ impl Host for Viewers {
             viewer,
             error,
             duration_s: TokioRuntime.now().duration_since(since).as_secs_f64(),
+            controller,
             sent: sending.counts(),
             packets_sent: packets_sent(&stats),
             packets_lost: stats.path.lost_packets,

@@ -64,6 +64,7 @@ pub(super) fn spawn(
     let options = ViewOptions {
         began: start,
         clock,
+        controller: None,
         buffer: stream.buffer,
         skip_damaged: false,
         reconnect: None,

@@ -103,6 +103,11 @@ fn every_ack_of_a_packet_is_found_with_the_counts_that_it_has() {
 fn a_frame_without_a_length_and_an_unknown_one_end_the_walk() {
     assert_eq!(kinds(&[0x01, 0x08, 0x00, 0x02, 0x00]), [0x01, 0x08]);
     assert_eq!(kinds(&[0x0c, 0x00, 0x05, 0x02]), [0x0c]);
+    // With data that looks like ACK frames, behind another frame and with a length.
+    let data = [0x02; 40];
+    assert_eq!(kinds(&[&[0x01, 0x0d][..], &data].concat()), [0x01, 0x0d]);
+    let whole = [&[0x0a, 0x00, 0x01, 0x02, 0x08][..], &data].concat();
+    assert_eq!(kinds(&whole), [0x0a, 0x08]);
     assert_eq!(kinds(&[0x01, 0x30, 0x02, 0x00]), [0x01, 0x30]);
     assert_eq!(kinds(&[0x01, 0x21, 0x01]), [0x01]);
     // More ranges than there are bytes.

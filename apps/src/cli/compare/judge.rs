@@ -22,7 +22,7 @@ const RESAMPLES: usize = 1000;
 
 /// What differences are made of.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Scale {
+pub(in crate::cli) enum Scale {
     /// Ratios; those within this share of 1 are none that matters.
     Ratio(f64),
     /// Differences; those up to this are none that matters.
@@ -32,7 +32,7 @@ pub(super) enum Scale {
 /// Which of two figures is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Better {
+pub(in crate::cli) enum Better {
     Higher,
     Lower,
 }

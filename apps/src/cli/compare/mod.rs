@@ -1,7 +1,7 @@
-//! `evenkeel bulk compare`: which controller is best on the user's own path.
+//! `evenkeel bulk compare` and `stream compare`: which controller is best on the user's own path.
 //!
-//! Every run is a transfer over a connection of its own; the controllers take turns, so that what
-//! changes on the path meets all of them.
+//! Every run has a connection of its own; the controllers take turns, so that what changes on the
+//! path meets all of them.
 
 pub(in crate::cli) mod args;
 mod judge;
@@ -15,30 +15,32 @@ mod store;
 mod tests;
 
 use evenkeel::Controllers;
-use quinn::{Runtime, TokioRuntime};
 
 use crate::cli::args::TransportArgs;
 use crate::cli::client::Client;
 use crate::cli::failure::{Failure, say};
-use crate::cli::net::{BULK, Transport};
+use crate::cli::net::Transport;
 use crate::cli::output::print;
 use crate::path::HeaderUse;
-use crate::time::sleep_until;
-use args::CompareArgs;
+use args::{CompareArgs, Directions};
+pub(super) use judge::{Better, Scale};
+pub(super) use machine::Watch;
 use plan::{Plan, Turn};
 use report::{Comparison, title};
+pub(super) use report::{Metric, quantiles};
 use run::{End, Run, calendar};
-use store::Store;
-
-/// Seeds that the program takes by itself: short ones, which are easy to type.
-const SEEDS: u64 = 1_000_000;
+pub(super) use run::{Kind, Measured, Site, since};
+use store::{Store, goes_on};
 
 /// Controllers of a comparison.
 const CONTROLLERS: std::ops::RangeInclusive<usize> = 2..=10;
 
-/// Compares the controllers of `args`, of the table `controllers`; `live`: says how it goes.
-pub(crate) async fn run(
-    args: CompareArgs,
+/// Compares the controllers of `args`, of the table `controllers`, by runs of a kind; `buffer_ms` is
+/// the viewer's, 0 of bulk transfers; `live`: says how it goes.
+pub(crate) async fn run<K: Kind>(
+    args: &CompareArgs,
+    direction: Directions,
+    buffer_ms: u64,
     live: bool,
     controllers: &Controllers,
 ) -> Result<(), Failure> {
@@ -49,36 +51,30 @@ pub(crate) async fn run(
         );
         return Err(Failure::usage(cause, "write --controllers keel,cubic,bbr"));
     }
-    let transports = transports(&args, controllers)?;
-    let (plan, mut store, mut runs) = store::open(&args, (calendar() * 1e6) as u64 % SEEDS)?;
+    let transports = transports::<K>(args, controllers)?;
+    let plan = Plan::new(K::APPLICATION.name, args, direction, buffer_ms);
+    let (plan, mut store, mut runs) = store::open(plan, args.seed.is_some(), args.out.clone())?;
     let client = Client::open(&args.reach, transports[0].clone(), live).await?;
-    let turns = plan.turns();
+    let mut turns = plan.turns();
+    let all = turns.len();
+    turns.retain(|turn| !runs.iter().any(|run| run.is_of(turn, &plan)));
     if live {
-        let time = plan.pause + plan.time;
-        let left = turns
-            .iter()
-            .filter(|turn| !is_done(&runs, turn, &plan))
-            .count();
+        let time = (plan.pause + plan.time).as_secs_f64() * turns.len() as f64;
         say(&format!(
-            "{left} of {} runs to do, about {:.0} min; seed {}; Ctrl-C and --out {} continue later",
+            "{} of {all} runs to do, about {:.0} min; seed {}; Ctrl-C and --out {} continue later",
             turns.len(),
-            (time.as_secs_f64() * left as f64 / 60.0).ceil(),
+            (time / 60.0).ceil(),
             plan.seed,
             store.directory.display()
         ));
     }
+    let mut failures = 0;
     for turn in turns {
-        if is_done(&runs, &turn, &plan) {
-            continue;
-        }
-        let done = one(&client, &transports, &plan, &turn).await;
+        let done = one::<K>(&client, &transports, &plan, &turn, !runs.is_empty()).await;
         let done = done.map_err(|failure| match failure.is_interruption() {
             true => failure.saying(
                 format!("interrupted in round {} of {}", turn.round, plan.rounds),
-                format!(
-                    "the same command with --out {} goes on",
-                    store.directory.display()
-                ),
+                goes_on(&store.directory),
             ),
             false => failure,
         })?;
@@ -86,15 +82,22 @@ pub(crate) async fn run(
             say(&line(&done));
         }
         store.keep(&done)?;
+        failures = match done.error {
+            Some(_) => failures + 1,
+            None => 0,
+        };
         runs.push(done);
-        check(&plan, &runs)?;
+        check(&plan, &store, &runs, failures)?;
     }
     client.farewell().await;
-    finish(&args, live, &plan, &store, &runs)
+    finish(args, live, &plan, &store, &runs)
 }
 
 /// Returns the settings of a connection for each controller, of one endpoint.
-fn transports(args: &CompareArgs, controllers: &Controllers) -> Result<Vec<Transport>, Failure> {
+fn transports<K: Kind>(
+    args: &CompareArgs,
+    controllers: &Controllers,
+) -> Result<Vec<Transport>, Failure> {
     let names = &args.controllers.0;
     let wrong = |error| Failure::usage(error, "write --controllers NAME,NAME:KEY=VALUE,...");
     let mut uses_headers = false;
@@ -106,7 +109,7 @@ fn transports(args: &CompareArgs, controllers: &Controllers) -> Result<Vec<Trans
         false => HeaderUse::Echo,
     };
     let first = TransportArgs::of(&names[0]);
-    let first = Transport::new(BULK, &first, unasked, None, controllers)?;
+    let first = Transport::new(K::APPLICATION, &first, unasked, None, controllers)?;
     let of = |name: &String| -> Result<Transport, Failure> {
         let factory = controllers.factory(name).map_err(wrong)?;
         Ok(first.controlled(factory))
@@ -114,40 +117,32 @@ fn transports(args: &CompareArgs, controllers: &Controllers) -> Result<Vec<Trans
     names.iter().map(of).collect()
 }
 
-/// Returns whether the runs so far include this one.
-fn is_done(runs: &[Run], turn: &Turn, plan: &Plan) -> bool {
-    runs.iter().any(|run| run.is_of(turn, plan))
-}
-
 /// Does one run after a pause.
-async fn one(
+async fn one<K: Kind>(
     client: &Client<'_>,
     transports: &[Transport],
     plan: &Plan,
     turn: &Turn,
-) -> Result<Run, Failure> {
-    let pause = async {
-        sleep_until(&TokioRuntime, TokioRuntime.now() + plan.pause).await;
-        Ok(())
-    };
-    client.signals.or_signal(pause).await?;
+    is_known: bool,
+) -> Result<Run<K>, Failure> {
     let began = calendar();
     let transport = &transports[turn.controller];
-    Ok(match run::run(client, transport, plan, turn).await? {
-        End::Measured(measured) => Run::measured(turn, plan, began, *measured),
-        End::Failed(error) => Run::failed(turn, plan, began, error),
-        End::Hopeless(failure) => return Err(failure),
-    })
+    Ok(
+        match run::run(client, transport, plan, turn, is_known).await? {
+            End::Measured(measured) => Run::measured(turn, plan, began, *measured),
+            End::Failed(error) => Run::failed(turn, plan, began, error),
+            End::Hopeless(failure) => return Err(failure),
+        },
+    )
 }
 
-/// Ends the comparison after a first round in which nothing went well.
-fn check(plan: &Plan, runs: &[Run]) -> Result<(), Failure> {
-    let is_first_over = runs.len() == plan.round(1).len();
+/// Ends the comparison when as many runs as a round has have failed in a row.
+fn check<K>(plan: &Plan, store: &Store, runs: &[Run<K>], failures: usize) -> Result<(), Failure> {
     match runs {
-        [.., last] if is_first_over && runs.iter().all(|run| run.measured.is_none()) => {
+        [.., last] if failures == plan.round(1).len() => {
             let error = last.error.as_deref().unwrap_or_default();
-            let cause = format!("every run of the first round failed: {error}");
-            let remedy = "try `evenkeel bulk client` with the same server, then another --out";
+            let cause = format!("the last {failures} runs failed: {error}");
+            let remedy = format!("see to the server, and {}", goes_on(&store.directory));
             Err(Failure::failed(cause, remedy))
         }
         _ => Ok(()),
@@ -155,27 +150,21 @@ fn check(plan: &Plan, runs: &[Run]) -> Result<(), Failure> {
 }
 
 /// Says in a line how a run went.
-fn line(run: &Run) -> String {
+fn line<K: Kind>(run: &Run<K>) -> String {
     let what = match (&run.measured, &run.error) {
-        (Some(measured), _) => {
-            let rate = measured.receiver.goodput_bps.unwrap_or(0.0) / 1e6;
-            let lost = measured.sender.retransmitted_ratio * 100.0;
-            let delay = report::loaded(measured);
-            let delay = delay.map_or("-".into(), |delay| format!("{:.1} ms", delay.p95));
-            format!("{rate:.1} Mb/s, round trip p95 {delay}, {lost:.2} % lost")
-        }
+        (Some(measured), _) => K::words(measured),
         (None, error) => format!("failed: {}", error.as_deref().unwrap_or_default()),
     };
     format!("{}: {what}", title(run))
 }
 
 /// Writes the files and prints the table.
-fn finish(
+fn finish<K: Kind>(
     args: &CompareArgs,
     live: bool,
     plan: &Plan,
     store: &Store,
-    runs: &[Run],
+    runs: &[Run<K>],
 ) -> Result<(), Failure> {
     let comparison = Comparison::new(plan, runs);
     let document = store::json(&comparison);

@@ -2,15 +2,15 @@
 
 use evenkeel_picture::{Axis, Line, PAGE_STYLE, Picture, Point, STYLE, Style, escaped};
 
-use super::report::{Comparison, Finding, METRICS, rows, show, way};
-use super::run::{Measured, Run};
+use super::report::{Comparison, Finding, rows, show};
+use super::run::{Kind, Measured, Run};
 use crate::bulk::Direction;
 
 /// Points of a line over a run's time, at most.
 const BINS: usize = 100;
 
 /// Returns the page.
-pub(super) fn page(comparison: &Comparison<'_>) -> String {
+pub(super) fn page<K: Kind>(comparison: &Comparison<'_, K>) -> String {
     let plan = comparison.plan;
     let title = format!("{} to {}", plan.controllers.join(", "), plan.server);
     let mut body = format!(
@@ -24,15 +24,16 @@ pub(super) fn page(comparison: &Comparison<'_>) -> String {
     );
     body += &format!(
         "<p>The last column names who is better than all others: by the differences within each \
-         round, whose intervals leave out everything up to 2 % of rate, 5 % of time and 0.1 points \
-         of losses. All {} comparisons of this page together are wrong at most once in 20.</p>",
+         round, whose intervals leave out everything up to {}. All {} comparisons of this page \
+         together are wrong at most once in 20.</p>",
+        K::MARGINS,
         comparison.comparisons
     );
     for line in comparison.failures.iter().chain(&comparison.disturbances) {
         body += &format!("<p class=\"differs\">{}</p>", escaped(line));
     }
     for direction in plan.direction.list() {
-        body += &format!("<h2>{}</h2>", capital(way(*direction)));
+        body += &format!("<h2>{}</h2>", capital(K::way(*direction)));
         body += &table(comparison, *direction);
         body += "<div class=\"figures\">";
         for picture in pictures(comparison, *direction) {
@@ -55,7 +56,7 @@ fn capital(word: &str) -> String {
     first.to_uppercase() + rest
 }
 
-fn table(comparison: &Comparison<'_>, direction: Direction) -> String {
+fn table<K: Kind>(comparison: &Comparison<'_, K>, direction: Direction) -> String {
     let names = comparison.plan.controllers.iter();
     let heads: String = names
         .map(|name| format!("<th>{}</th>", escaped(name)))
@@ -86,9 +87,9 @@ fn table(comparison: &Comparison<'_>, direction: Direction) -> String {
 }
 
 /// Draws rate and delay over the time of a run, and both over the rounds.
-fn pictures(comparison: &Comparison<'_>, direction: Direction) -> Vec<Picture> {
+fn pictures<K: Kind>(comparison: &Comparison<'_, K>, direction: Direction) -> Vec<Picture> {
     let time_s = comparison.plan.time.as_secs_f64();
-    let over_time = |title: &str, label: &str, line: Series| Picture {
+    let over_time = |title: &str, label: &str, line: Series<K>| Picture {
         title: title.into(),
         x: Axis::Time(0.0, time_s),
         y_label: label.into(),
@@ -100,7 +101,7 @@ fn pictures(comparison: &Comparison<'_>, direction: Direction) -> Vec<Picture> {
         })],
     };
     let over_rounds = |name: &str| {
-        let metric = METRICS.iter().find(|metric| metric.name == name);
+        let metric = K::METRICS.iter().find(|metric| metric.name == name);
         let metric = metric.expect("a name of the table");
         let rows = rows(comparison.plan, comparison.runs, direction, metric);
         let rounds: Vec<f64> = (1..=rows.len()).map(|round| round as f64).collect();
@@ -120,21 +121,20 @@ fn pictures(comparison: &Comparison<'_>, direction: Direction) -> Vec<Picture> {
     };
     vec![
         over_time("Rate, mean of the rounds", "Mb/s", rate),
-        over_time(
-            "Round trip beside the data, median of all rounds",
-            "ms",
-            delay,
-        ),
-        over_rounds("rate"),
-        over_rounds("round trip, loaded, p95"),
+        over_time(&format!("{}, median of all rounds", K::DELAYS), "ms", delay),
+        over_rounds(K::DRAWN[0]),
+        over_rounds(K::DRAWN[1]),
     ]
 }
 
 /// Makes the points of a line of several runs of a length in seconds.
-type Series = fn(&[&Measured], f64) -> Vec<Point>;
+type Series<K> = fn(&[&Measured<K>], f64) -> Vec<Point>;
 
 /// Draws a line for each controller.
-fn lines(comparison: &Comparison<'_>, line: impl Fn(&str) -> (Style, Vec<Point>)) -> Vec<Line> {
+fn lines<K>(
+    comparison: &Comparison<'_, K>,
+    line: impl Fn(&str) -> (Style, Vec<Point>),
+) -> Vec<Line> {
     let names = comparison.plan.controllers.iter().enumerate();
     names
         .map(|(colour, name)| {
@@ -149,7 +149,7 @@ fn lines(comparison: &Comparison<'_>, line: impl Fn(&str) -> (Style, Vec<Point>)
         .collect()
 }
 
-fn runs<'a>(runs: &'a [Run], direction: Direction, name: &str) -> Vec<&'a Measured> {
+fn runs<'a, K>(runs: &'a [Run<K>], direction: Direction, name: &str) -> Vec<&'a Measured<K>> {
     runs.iter()
         .filter(|run| run.direction == direction && run.controller == name)
         .filter_map(|run| run.measured.as_ref())
@@ -157,7 +157,7 @@ fn runs<'a>(runs: &'a [Run], direction: Direction, name: &str) -> Vec<&'a Measur
 }
 
 /// Returns the mean rate of several runs over their time, in Mb/s.
-fn rate(runs: &[&Measured], time_s: f64) -> Vec<Point> {
+fn rate<K>(runs: &[&Measured<K>], time_s: f64) -> Vec<Point> {
     let bins = BINS.min((time_s / 0.2).ceil() as usize).max(1);
     let width = time_s / bins as f64;
     let point = |bin: usize| {
@@ -173,7 +173,7 @@ fn rate(runs: &[&Measured], time_s: f64) -> Vec<Point> {
 }
 
 /// Returns the bytes that a run has moved by a time, between its points in proportion.
-fn bytes(run: &Measured, at_s: f64) -> f64 {
+fn bytes<K>(run: &Measured<K>, at_s: f64) -> f64 {
     let mut before = (0.0, 0.0);
     for (point_s, bytes) in &run.progress {
         let bytes = *bytes as f64;
@@ -187,11 +187,11 @@ fn bytes(run: &Measured, at_s: f64) -> f64 {
 }
 
 /// Returns the median round trip of the pings of several runs over their time, in milliseconds.
-fn delay(runs: &[&Measured], time_s: f64) -> Vec<Point> {
+fn delay<K>(runs: &[&Measured<K>], time_s: f64) -> Vec<Point> {
     let bins = BINS.min((time_s / 0.2).ceil() as usize).max(1);
     let width = time_s / bins as f64;
     let mut pings = vec![Vec::new(); bins];
-    for (left, rtt) in runs.iter().flat_map(|run| &run.loaded) {
+    for (left, rtt) in runs.iter().flat_map(|run| &run.delays) {
         if let Some(bin) = pings.get_mut((left / width) as usize) {
             bin.push((*left, *rtt));
         }

@@ -1,17 +1,21 @@
-//! Notices when the machine itself disturbs a measurement.
+//! Follows a run from beside it: how much has moved, and whether the machine itself disturbs it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use quinn::{Runtime, TokioRuntime};
 use serde::{Deserialize, Serialize};
 
+use super::run::since;
 use crate::cli::cpu::cpu_time;
-use crate::time::sleep_until;
+use crate::lock::lock;
+use crate::time::{milliseconds, sleep_until};
 
 /// How often the watch wants to be woken.
 const PERIOD: Duration = Duration::from_millis(20);
+
+/// Distance of the points of a run's progress.
+const STEP: Duration = Duration::from_millis(100);
 
 /// Ticks of /proc/stat in a second, on every Linux (USER_HZ).
 const TICKS: f64 = 100.0;
@@ -19,19 +23,33 @@ const TICKS: f64 = 100.0;
 /// What a machine did during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Machine {
+pub(in crate::cli) struct Machine {
     /// Share of all processors' time that other programs took, 0 to 1; `None` if it is not known.
-    pub(super) others: Option<f64>,
+    pub(in crate::cli) others: Option<f64>,
     /// The longest time by which this program was woken too late, in milliseconds.
-    pub(super) late_ms: f64,
+    pub(in crate::cli) late_ms: f64,
 }
 
-/// Watches the machine until it is asked.
-pub(super) struct Watch {
-    late_us: Arc<AtomicU64>,
+/// Watches a run until it is asked.
+pub(in crate::cli) struct Watch {
+    pub(in crate::cli) begun: Instant,
+    seen: Arc<Mutex<Seen>>,
     task: tokio::task::JoinHandle<()>,
     before: Option<Ticks>,
     own: Duration,
+}
+
+/// What a watch saw of a run.
+pub(in crate::cli) struct Course {
+    /// Seconds since the run began, and bytes that have moved by then.
+    pub(super) progress: Vec<(f64, u64)>,
+    pub(super) machine: Machine,
+}
+
+#[derive(Default)]
+struct Seen {
+    progress: Vec<(f64, u64)>,
+    late: Duration,
 }
 
 /// Time of all processors, in ticks.
@@ -42,36 +60,50 @@ struct Ticks {
 }
 
 impl Watch {
-    pub(super) fn begin() -> Self {
-        let late_us = Arc::<AtomicU64>::default();
-        let late = late_us.clone();
-        let task = tokio::spawn(async move {
-            loop {
-                let due = TokioRuntime.now() + PERIOD;
-                sleep_until(&TokioRuntime, due).await;
-                let lateness = TokioRuntime.now().saturating_duration_since(due);
-                let micros = u64::try_from(lateness.as_micros()).unwrap_or(u64::MAX);
-                late.fetch_max(micros, Ordering::Relaxed);
+    /// Begins with a run, of which `moved` tells the bytes so far.
+    pub(in crate::cli) fn begin(moved: impl Fn() -> u64 + Send + 'static) -> Self {
+        let seen = Arc::<Mutex<Seen>>::default();
+        let begun = TokioRuntime.now();
+        let task = tokio::spawn({
+            let seen = seen.clone();
+            async move {
+                let mut next = begun + STEP;
+                loop {
+                    let due = TokioRuntime.now() + PERIOD;
+                    sleep_until(&TokioRuntime, due).await;
+                    let now = TokioRuntime.now();
+                    let mut seen = lock(&seen);
+                    seen.late = seen.late.max(now.saturating_duration_since(due));
+                    if now >= next {
+                        next = now + STEP;
+                        seen.progress.push((since(begun, now), moved()));
+                    }
+                }
             }
         });
         Self {
-            late_us,
+            begun,
+            seen,
             task,
             before: ticks(),
             own: own(),
         }
     }
 
-    pub(super) fn end(self) -> Machine {
+    pub(in crate::cli) fn end(self) -> Course {
         self.task.abort();
         let own = own().saturating_sub(self.own).as_secs_f64();
         let others = self.before.zip(ticks()).and_then(|(before, now)| {
             let (all, idle) = (now.all - before.all, now.idle - before.idle);
             (all > 0.0).then(|| ((all - idle - own * TICKS) / all).clamp(0.0, 1.0))
         });
-        Machine {
-            others,
-            late_ms: self.late_us.load(Ordering::Relaxed) as f64 / 1e3,
+        let seen = std::mem::take(&mut *lock(&self.seen));
+        Course {
+            progress: seen.progress,
+            machine: Machine {
+                others,
+                late_ms: milliseconds(seen.late),
+            },
         }
     }
 }

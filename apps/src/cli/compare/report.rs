@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::judge::{Better, LEAST_ROUNDS, Mean, Pair, Scale, best, mean, pair};
 use super::plan::Plan;
-use super::run::{Measured, Run};
+use super::run::{Kind, Measured, Run};
 use crate::bulk::{Direction, Quantiles};
 
 /// A run is disturbed if other programs took more of all processors' time than this.
@@ -21,86 +21,26 @@ const LATE_MS: f64 = 100.0;
 const MOVED: (f64, f64) = (0.25, 2.0);
 
 /// A figure of a run.
-pub(super) struct Metric {
-    pub(super) name: &'static str,
-    pub(super) unit: &'static str,
-    better: Better,
+pub(in crate::cli) struct Metric<K> {
+    pub(in crate::cli) name: &'static str,
+    pub(in crate::cli) unit: &'static str,
+    pub(in crate::cli) better: Better,
     /// What differences are made of; `None` if a difference would not be the controllers'.
-    scale: Option<Scale>,
-    value: fn(&Measured) -> Option<f64>,
+    pub(in crate::cli) scale: Option<Scale>,
+    pub(in crate::cli) value: fn(&Measured<K>) -> Option<f64>,
 }
-
-/// All figures, in the order of reports.
-pub(super) static METRICS: [Metric; 8] = [
-    Metric {
-        name: "rate",
-        unit: "Mb/s",
-        better: Better::Higher,
-        scale: Some(Scale::Ratio(0.02)),
-        value: |run| run.receiver.goodput_bps.map(|rate| rate / 1e6),
-    },
-    Metric {
-        name: "round trip, idle, p50",
-        unit: "ms",
-        better: Better::Lower,
-        scale: None,
-        value: |run| Some(quantiles(run.idle_ms.iter())?.p50),
-    },
-    Metric {
-        name: "round trip, loaded, p50",
-        unit: "ms",
-        better: Better::Lower,
-        scale: Some(Scale::Ratio(0.05)),
-        value: |run| Some(loaded(run)?.p50),
-    },
-    Metric {
-        name: "round trip, loaded, p95",
-        unit: "ms",
-        better: Better::Lower,
-        scale: Some(Scale::Ratio(0.05)),
-        value: |run| Some(loaded(run)?.p95),
-    },
-    Metric {
-        name: "round trip, loaded, p99",
-        unit: "ms",
-        better: Better::Lower,
-        scale: Some(Scale::Ratio(0.05)),
-        value: |run| Some(loaded(run)?.p99),
-    },
-    Metric {
-        name: "packets lost",
-        unit: "%",
-        better: Better::Lower,
-        scale: Some(Scale::Difference(0.1)),
-        value: |run| Some(run.sender.retransmitted_ratio * 100.0),
-    },
-    Metric {
-        name: "time to 1 MB",
-        unit: "s",
-        better: Better::Lower,
-        scale: Some(Scale::Ratio(0.05)),
-        value: |run| run.receiver.first_1mb_s,
-    },
-    Metric {
-        name: "time to 10 MB",
-        unit: "s",
-        better: Better::Lower,
-        scale: Some(Scale::Ratio(0.05)),
-        value: |run| run.receiver.first_10mb_s,
-    },
-];
 
 /// A comparison, as `compare.json` has it.
 #[derive(Debug, Serialize)]
 #[serde(tag = "record", rename = "comparison")]
-pub(super) struct Comparison<'a> {
+pub(super) struct Comparison<'a, K> {
     pub(super) plan: &'a Plan,
     /// Differences that share the error of 5 %.
     pub(super) comparisons: usize,
     pub(super) results: Vec<Finding>,
     pub(super) disturbances: Vec<String>,
     pub(super) failures: Vec<String>,
-    pub(super) runs: &'a [Run],
+    pub(super) runs: &'a [Run<K>],
 }
 
 /// What was found of one figure in one direction.
@@ -119,12 +59,11 @@ pub(super) struct Finding {
     pub(super) best: Vec<usize>,
 }
 
-impl<'a> Comparison<'a> {
+impl<'a, K: Kind> Comparison<'a, K> {
     /// Judges the runs of `plan`.
-    pub(super) fn new(plan: &'a Plan, runs: &'a [Run]) -> Self {
+    pub(super) fn new(plan: &'a Plan, runs: &'a [Run<K>]) -> Self {
         let (count, directions) = (plan.controllers.len(), plan.direction.list());
-        let judged = METRICS
-            .iter()
+        let judged = (K::METRICS.iter())
             .filter(|metric| metric.scale.is_some())
             .count();
         let comparisons = judged * directions.len() * (count * (count - 1) / 2);
@@ -132,7 +71,7 @@ impl<'a> Comparison<'a> {
         let mut rng = Pcg64::new(plan.seed.into(), u128::MAX);
         let mut results = Vec::new();
         for direction in directions {
-            for metric in &METRICS {
+            for metric in K::METRICS {
                 let rows = rows(plan, runs, *direction, metric);
                 results.push(Finding::new(
                     metric,
@@ -184,7 +123,7 @@ impl<'a> Comparison<'a> {
         for direction in plan.direction.list() {
             text += &format!(
                 "{}: {} rounds of {} s each, seed {}\n",
-                way(*direction),
+                K::way(*direction),
                 plan.rounds,
                 plan.time.as_secs_f64(),
                 plan.seed
@@ -207,8 +146,8 @@ impl<'a> Comparison<'a> {
 }
 
 impl Finding {
-    fn new(
-        metric: &Metric,
+    fn new<K>(
+        metric: &Metric<K>,
         direction: Direction,
         rows: &[Vec<Option<f64>>],
         count: usize,
@@ -246,11 +185,11 @@ impl Finding {
 }
 
 /// Returns the figures of each round, of each controller.
-pub(super) fn rows(
+pub(super) fn rows<K>(
     plan: &Plan,
-    runs: &[Run],
+    runs: &[Run<K>],
     direction: Direction,
-    metric: &Metric,
+    metric: &Metric<K>,
 ) -> Vec<Vec<Option<f64>>> {
     let of = |round: u32, controller: &String| {
         let run = runs.iter().find(|run| {
@@ -269,8 +208,8 @@ pub(super) fn rows(
 }
 
 /// Says in which runs something else than the controllers was at work.
-fn disturbances(runs: &[Run]) -> Vec<String> {
-    let idle = |run: &Run| Some(quantiles(run.measured.as_ref()?.idle_ms.iter())?.p50);
+fn disturbances<K: Kind>(runs: &[Run<K>]) -> Vec<String> {
+    let idle = |run: &Run<K>| Some(quantiles(run.measured.as_ref()?.idle_ms.iter())?.p50);
     let mut usual: Vec<f64> = runs.iter().filter_map(idle).collect();
     usual.sort_unstable_by(f64::total_cmp);
     let usual = usual.get(usual.len() / 2).copied();
@@ -307,20 +246,13 @@ fn disturbances(runs: &[Run]) -> Vec<String> {
 }
 
 /// Names a run.
-pub(super) fn title(run: &Run) -> String {
+pub(super) fn title<K: Kind>(run: &Run<K>) -> String {
     format!(
         "round {}, {}, {}",
         run.round,
-        way(run.direction),
+        K::way(run.direction),
         run.controller
     )
-}
-
-pub(super) fn way(direction: Direction) -> &'static str {
-    match direction {
-        Direction::Up => "upload",
-        Direction::Down => "download",
-    }
 }
 
 /// Formats a mean and its interval.
@@ -346,11 +278,10 @@ fn digits(value: f64) -> String {
     }
 }
 
-pub(super) fn loaded(run: &Measured) -> Option<Quantiles> {
-    quantiles(run.loaded.iter().map(|(_, rtt)| rtt))
-}
-
-fn quantiles<'a>(milliseconds: impl Iterator<Item = &'a f64>) -> Option<Quantiles> {
+/// Returns the quantiles of times in milliseconds.
+pub(in crate::cli) fn quantiles<'a>(
+    milliseconds: impl Iterator<Item = &'a f64>,
+) -> Option<Quantiles> {
     let times = milliseconds.map(|ms| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default());
     Quantiles::of(&times.collect::<Vec<_>>())
 }

@@ -4,9 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
-use super::args::CompareArgs;
 use super::plan::Plan;
 use super::run::Run;
 use crate::cli::failure::Failure;
@@ -23,23 +25,26 @@ pub(super) struct Store {
     runs: File,
 }
 
-/// Begins the comparison of `args`, or continues the one in its directory. `fresh` is the seed of a
-/// new one if the user gives none.
-pub(super) fn open(args: &CompareArgs, fresh: u64) -> Result<(Plan, Store, Vec<Run>), Failure> {
-    let seed = args.seed.unwrap_or(fresh);
-    let directory = args.out.clone();
-    let directory = directory.unwrap_or_else(|| format!("compare-{seed}").into());
+/// Begins the comparison of `plan` in a directory, by default one that bears its seed, or continues
+/// the one that is there; `has_seed` says whether the user asks for this seed.
+pub(super) fn open<K: DeserializeOwned>(
+    mut plan: Plan,
+    has_seed: bool,
+    directory: Option<PathBuf>,
+) -> Result<(Plan, Store, Vec<Run<K>>), Failure> {
+    let directory = directory.unwrap_or_else(|| format!("compare-{}", plan.seed).into());
     let path = directory.join(PLAN);
-    let mut plan = Plan::new(args, seed);
     match fs::read_to_string(&path) {
         Ok(text) => {
             let remedy = "choose another --out, or move it away";
             let before: Plan = serde_json::from_str(&text).map_err(|error| {
                 Failure::failed(format!("{} is no plan: {error}", path.display()), remedy)
             })?;
-            plan.seed = args.seed.unwrap_or(before.seed);
-            if plan != before {
-                let cause = format!("{} is of another comparison: {text}", path.display());
+            if !has_seed {
+                plan.seed = before.seed;
+            }
+            if let Some(difference) = plan.difference(&before) {
+                let cause = format!("{} is of another comparison: {difference}", path.display());
                 return Err(Failure::failed(cause, remedy));
             }
         }
@@ -49,24 +54,29 @@ pub(super) fn open(args: &CompareArgs, fresh: u64) -> Result<(Plan, Store, Vec<R
         }
         Err(error) => return Err(Failure::unreadable(&path, "--out")(error)),
     }
-    let path = directory.join(RUNS);
-    let (runs, file) = runs(&path)?;
-    Ok((
-        plan,
-        Store {
-            directory,
-            runs: file,
-        },
-        runs,
-    ))
+    let (mut runs, file) = runs(&directory.join(RUNS))?;
+    // What failed is to be done again.
+    runs.retain(|run: &Run<K>| run.measured.is_some());
+    let store = Store {
+        directory,
+        runs: file,
+    };
+    Ok((plan, store, runs))
 }
 
 /// Reads the runs so far. What the last line lacks was never written: it is cut off.
-fn runs(path: &Path) -> Result<(Vec<Run>, File), Failure> {
+fn runs<K: DeserializeOwned>(path: &Path) -> Result<(Vec<Run<K>>, File), Failure> {
     let failure = Failure::unwritable(path, "--out");
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false);
     let mut file = options.open(path).map_err(&failure)?;
+    if flock(&file, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK) {
+        let cause = format!("another comparison writes to {}", path.display());
+        return Err(Failure::failed(
+            cause,
+            "wait for its end, or choose another --out",
+        ));
+    }
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(&failure)?;
     let whole = text.rfind('\n').map_or(0, |end| end + 1);
@@ -83,7 +93,7 @@ fn runs(path: &Path) -> Result<(Vec<Run>, File), Failure> {
 
 impl Store {
     /// Keeps a run, so that it need not be made again.
-    pub(super) fn keep(&mut self, run: &Run) -> Result<(), Failure> {
+    pub(super) fn keep<K: Serialize>(&mut self, run: &Run<K>) -> Result<(), Failure> {
         let mut line = serde_json::to_vec(run).expect("a run has string keys only");
         line.push(b'\n');
         let path = self.directory.join(RUNS);
@@ -91,7 +101,7 @@ impl Store {
             .runs
             .write_all(&line)
             .and_then(|()| self.runs.sync_data());
-        written.map_err(Failure::unwritable(&path, "--out"))
+        written.map_err(unwritable(&path))
     }
 
     /// Writes a file of the directory, whole or not at all.
@@ -109,11 +119,34 @@ fn save(path: &Path, text: &str) -> Result<(), Failure> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let written = fs::write(&part, text).and_then(|()| fs::rename(&part, path));
-    written.map_err(Failure::unwritable(path, "--out"))
+    written.map_err(unwritable(path))
+}
+
+/// Reports that a file of the directory cannot be written.
+fn unwritable(path: &Path) -> impl Fn(io::Error) -> Failure {
+    move |error| {
+        let kind = error.kind();
+        let failure = Failure::unwritable(path, "--out")(error);
+        match (kind, path.parent()) {
+            (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, Some(directory)) => {
+                let remedy = format!("make room there, and {}", goes_on(directory));
+                failure.saying(&failure.cause, remedy)
+            }
+            _ => failure,
+        }
+    }
+}
+
+/// Says how a comparison goes on.
+pub(super) fn goes_on(directory: &Path) -> String {
+    let directory = directory.display();
+    format!("the same command with --out {directory} goes on")
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::Value;
+
     use super::*;
 
     #[test]
@@ -126,14 +159,16 @@ mod tests {
             controller: "keel".into(),
             began_unix_s: 5.0,
             error: Some("no".into()),
-            measured: None,
+            measured: None::<super::super::run::Measured<Value>>,
         };
         let line = serde_json::to_string(&run).unwrap();
         fs::write(&path, format!("{line}\n{}", &line[..20])).unwrap();
         let (read, mut file) = runs(&path).unwrap();
         assert_eq!(read, [run]);
         file.write_all(b"{}\n").unwrap();
-        let told = runs(&path).map(|_| ()).unwrap_err().to_string();
+        // With it the lock.
+        drop(file);
+        let told = runs::<Value>(&path).map(|_| ()).unwrap_err().to_string();
         assert!(told.contains("runs.jsonl:2: "), "{told}");
     }
 }

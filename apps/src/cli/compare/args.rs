@@ -1,13 +1,14 @@
-//! The options of `evenkeel bulk compare`.
+//! The options of comparisons.
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 use crate::bulk::Direction;
 use crate::cli::args::ReachArgs;
-use crate::cli::bulk::names::{Names, names};
+use crate::cli::controllers::{Names, names};
 use crate::time::{seconds, within};
 
 #[derive(Debug, Args)]
@@ -27,9 +28,6 @@ pub(crate) struct CompareArgs {
     /// Silence before each run, for the queues of the one before to drain
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = seconds)]
     pub(crate) pause: Duration,
-    /// Who sends: this side, the server (which must allow the controllers), or both in turns
-    #[arg(long, value_enum, default_value_t = Directions::Up)]
-    pub(crate) direction: Directions,
     /// Number of the order of runs; by default one at random
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
@@ -40,6 +38,25 @@ pub(crate) struct CompareArgs {
     /// Print the comparison as one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct BulkCompareArgs {
+    #[command(flatten)]
+    pub(crate) common: CompareArgs,
+    /// Who sends: this side, the server (which must allow the controllers), or both in turns
+    #[arg(long, value_enum, default_value_t = Directions::Up)]
+    pub(crate) direction: Directions,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StreamCompareArgs {
+    #[command(flatten)]
+    pub(crate) common: CompareArgs,
+    /// Playout buffer of the viewer, 0 to 60000
+    #[arg(long, value_name = "MILLISECONDS", default_value_t = 200,
+          value_parser = clap::value_parser!(u64).range(0..=60_000))]
+    pub(crate) buffer: u64,
 }
 
 /// Who sends.

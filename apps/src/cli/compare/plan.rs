@@ -7,22 +7,30 @@ use serde::{Deserialize, Serialize};
 
 use super::args::{CompareArgs, Directions};
 use super::judge::below;
+use super::run::calendar;
 use crate::bulk::Direction;
 use crate::time::micros;
+
+/// Seeds that the program takes by itself: short ones, which are easy to type.
+const SEEDS: u64 = 1_000_000;
 
 /// What is to be compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Plan {
+pub(in crate::cli) struct Plan {
     /// Of the program that began.
     pub(super) version: String,
+    /// `bulk` or `stream`.
+    pub(super) application: String,
     pub(super) server: String,
     pub(super) controllers: Vec<String>,
     pub(super) direction: Directions,
     pub(super) rounds: u32,
     /// Length of a run.
     #[serde(rename = "time_us", with = "micros")]
-    pub(super) time: Duration,
+    pub(in crate::cli) time: Duration,
+    /// The viewer's playout buffer, in milliseconds; 0 of bulk transfers.
+    pub(in crate::cli) buffer_ms: u64,
     /// Silence before each.
     #[serde(rename = "pause_us", with = "micros")]
     pub(super) pause: Duration,
@@ -31,26 +39,45 @@ pub(super) struct Plan {
 
 /// A run of the plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(in crate::cli) struct Turn {
     /// From 1.
     pub(super) round: u32,
     /// The controller's number, from 0.
     pub(super) controller: usize,
-    pub(super) direction: Direction,
+    pub(in crate::cli) direction: Direction,
 }
 
 impl Plan {
-    pub(super) fn new(args: &CompareArgs, seed: u64) -> Self {
+    /// Plans a comparison of `application`s; `buffer_ms` is 0 of bulk transfers.
+    pub(super) fn new(
+        application: &str,
+        args: &CompareArgs,
+        direction: Directions,
+        buffer_ms: u64,
+    ) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            application: application.to_owned(),
             server: args.reach.server.to_string(),
             controllers: args.controllers.0.clone(),
-            direction: args.direction,
+            direction,
             rounds: args.rounds,
             time: args.time,
+            buffer_ms,
             pause: args.pause,
-            seed,
+            seed: args.seed.unwrap_or((calendar() * 1e6) as u64 % SEEDS),
         }
+    }
+
+    /// Says in words in what a plan differs from this one first; `None` if in nothing.
+    pub(super) fn difference(&self, other: &Self) -> Option<String> {
+        let fields = |plan| match serde_json::to_value(plan) {
+            Ok(serde_json::Value::Object(fields)) => fields,
+            _ => unreachable!("a plan is an object with string keys"),
+        };
+        let (here, there) = (fields(self), fields(other));
+        let (name, here) = here.iter().find(|(name, here)| there[*name] != **here)?;
+        Some(format!("its {name} is {}, not {here}", there[name]))
     }
 
     /// Returns the runs of a round in their order, which depends on the seed and the round alone.
@@ -95,11 +122,13 @@ mod tests {
     fn plan(seed: u64) -> Plan {
         Plan {
             version: "0".into(),
+            application: "bulk".into(),
             server: "h:4433".into(),
             controllers: vec!["keel".into(), "cubic".into(), "bbr".into()],
             direction: Directions::Both,
             rounds: 40,
             time: Duration::from_secs(1),
+            buffer_ms: 0,
             pause: Duration::ZERO,
             seed,
         }
@@ -124,5 +153,8 @@ mod tests {
     fn a_plan_reads_back_as_written() {
         let json = serde_json::to_string(&plan(7)).unwrap();
         assert_eq!(serde_json::from_str::<Plan>(&json).unwrap(), plan(7));
+        assert_eq!(plan(7).difference(&plan(7)), None);
+        let told = plan(7).difference(&plan(8)).unwrap();
+        assert_eq!(told, "its seed is 8, not 7");
     }
 }

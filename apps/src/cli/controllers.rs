@@ -1,4 +1,8 @@
-//! Reads names of controllers.
+//! Names of controllers, and those that a server's clients may ask for.
+
+use evenkeel::{Controllers, SharedFactory};
+
+use super::failure::Failure;
 
 /// Names of controllers with their parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +26,45 @@ pub(crate) fn names(text: &str) -> Result<Names, String> {
     match (1..names.len()).find(|at| names[..*at].contains(&names[*at])) {
         Some(twice) => Err(format!("{} stands there twice", names[twice])),
         None => Ok(Names(names)),
+    }
+}
+
+/// The controllers with which a server sends.
+pub(crate) struct Allowed(Vec<(String, SharedFactory)>);
+
+impl Allowed {
+    /// Allows a server's own one and `others`, all of the table `controllers`.
+    pub(crate) fn new(
+        own: &String,
+        others: &Names,
+        controllers: &Controllers,
+    ) -> Result<Self, Failure> {
+        let others = others.0.iter().filter(|name| *name != own);
+        let named = [own].into_iter().chain(others).map(|name| {
+            let factory = controllers.factory(name);
+            let remedy = "write --controllers NAME,NAME:KEY=VALUE,...";
+            factory
+                .map(|factory| (name.clone(), factory))
+                .map_err(|error| Failure::usage(error, remedy))
+        });
+        named.collect::<Result<_, _>>().map(Self)
+    }
+
+    /// Returns the server's own controller's name.
+    pub(crate) fn own(&self) -> &str {
+        &self.0[0].0
+    }
+
+    /// Returns a controller that a client asks for.
+    pub(crate) fn find(&self, asked_for: &str) -> Result<SharedFactory, String> {
+        let found = self.0.iter().find(|(name, _)| name == asked_for);
+        found.map(|(_, factory)| factory.clone()).ok_or_else(|| {
+            let names: Vec<_> = self.0.iter().map(|(name, _)| name.as_str()).collect();
+            format!(
+                "it sends with {}, as its --controllers says",
+                names.join(" or ")
+            )
+        })
     }
 }
 
