@@ -25,6 +25,10 @@ pub enum Delivery {
 pub(super) struct Request {
     /// The viewer's clock when it sent this, in microseconds.
     pub(super) clock_us: u64,
+    /// In the first one: how long after its capture each frame is shown, in milliseconds, if that is
+    /// fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) latency_ms: Option<u32>,
 }
 
 /// Server to viewer.

@@ -104,13 +104,13 @@ async fn serve_viewer(
     let stalled = AppError::Stalled(options.patience);
     let ask = async {
         let (send, mut recv) = connection.accept_bi().await?;
-        let _: Request = message::read(&mut recv).await?;
-        Ok::<_, AppError>((send, recv))
+        let request: Request = message::read(&mut recv).await?;
+        Ok::<_, AppError>((send, recv, request))
     };
     let Some(asked) = timeout(&*runtime, options.patience, ask).await else {
         return Err(stalled);
     };
-    let (mut control, asked) = asked?;
+    let (mut control, asked, request) = asked?;
     debug!(peer = %connection.remote_address(), viewer, "stream asked for");
     if options.media.has_ended() {
         let reason = "the source has ended";
@@ -141,6 +141,9 @@ async fn serve_viewer(
         clock: options.clock,
         sending,
         encodes: options.media.is_encoded(),
+        latency: request
+            .latency_ms
+            .map(|ms| Duration::from_millis(ms.into())),
     };
     let feed = options.media.feed(viewer, runtime.now());
     let mut before = sending.counts();
@@ -191,7 +194,7 @@ async fn converse(
                 Err(_) => return Ok(()),
             },
             (request, asked) = &mut asking, if listens => match request? {
-                Some(Request { clock_us: asked_us }) => {
+                Some(Request { clock_us: asked_us, .. }) => {
                     let clock_us = clock();
                     message::write(&mut control, &Notice::Clock { asked_us, clock_us }).await?;
                     asking.set(next(asked));
