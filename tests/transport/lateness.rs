@@ -6,13 +6,14 @@ use std::time::Duration;
 use evenkeel::{Context, SharedFactory};
 use evenkeel_apps::bulk::TransportSettings;
 use evenkeel_apps::stream::{
-    self, AdaptConfig, Causes, Clock, Delivery, EncoderConfig, Host as Owner, Media, SendOptions,
-    Sending, ServeOptions, ViewOptions, ViewReport, Viewing,
+    self, AccessUnit, AdaptConfig, Cause, Clock, Delivery, EncoderConfig, Host as Owner, Live,
+    Media, SendOptions, Sending, ServeOptions, SyntheticTrack, Track, TrackReport, ViewOptions,
+    ViewReport, Viewing,
 };
 use quinn::{Connection, Runtime, TransportConfig, VarInt};
 
 use super::pair::seconds;
-use super::support::{Host, Net, client_tls, constant, identity, server_tls};
+use super::support::{Host, Net, client_tls, constant, flood, identity, server_tls, sink};
 
 /// A stream over `net`, 20 s of it.
 struct Watch {
@@ -26,6 +27,11 @@ struct Watch {
     loses: Option<u32>,
     /// The controller of the third second of every three.
     every_third_second: Option<SharedFactory>,
+    media: Media,
+    /// Bytes that somebody else keeps on the way from 4 s on.
+    others: Option<u64>,
+    /// How long after its capture a picture is shown, instead of the buffer.
+    latency: Option<Duration>,
 }
 
 impl Watch {
@@ -41,12 +47,17 @@ impl Watch {
             viewer: stream::transport_config(TransportSettings::default()),
             loses: None,
             every_third_second: None,
+            media: Media::Synthetic(EncoderConfig::default()),
+            others: None,
+            latency: None,
         }
     }
 
     fn report(mut self) -> ViewReport {
         let (runtime, identity) = (self.net.runtime(), identity());
-        let evenkeel = evenkeel::EndpointBuilder::new();
+        let evenkeel = evenkeel::EndpointBuilder::new()
+            .path_headers(1)
+            .hop_limit(64);
         let settings = stream::transport_config(TransportSettings::default());
         let mut tls = server_tls(&identity);
         tls.alpn_protocols = vec![stream::ALPN.to_vec()];
@@ -63,7 +74,7 @@ impl Watch {
         let client = evenkeel
             .client_config(
                 tls,
-                evenkeel.transport(self.viewer, self.controller.clone()),
+                evenkeel.transport(std::mem::take(&mut self.viewer), self.controller.clone()),
             )
             .expect("a right configuration");
         let (config, socket) = (self.net.endpoint_config(), self.net.socket(Host::Receiver));
@@ -83,7 +94,7 @@ impl Watch {
             server,
             runtime.clone(),
             ServeOptions {
-                media: Media::Synthetic(EncoderConfig::default()),
+                media: self.media.clone(),
                 send: SendOptions {
                     delivery: self.delivery,
                     adapt: self.adapt,
@@ -95,7 +106,8 @@ impl Watch {
                 host: sender.clone(),
             },
         ));
-        let viewing = Arc::<Viewing>::default();
+        let viewing = (self.latency).map_or_else(Viewing::default, Viewing::with_latency);
+        let viewing = Arc::new(viewing);
         let (seen, watching) = (viewing.clone(), runtime.clone());
         self.net.spawn(async move {
             let connecting = viewer.connect(address, "localhost");
@@ -127,6 +139,10 @@ impl Watch {
         }
         let connection = sender.0.lock().expect("no test panics in here").take();
         let context = Context::of(&connection.expect("a viewer")).expect("it is evenkeel's");
+        if let Some(window) = self.others {
+            self.net.run_for(seconds(2));
+            self.disturb(window);
+        }
         for _ in 0..6 {
             if let Some(controller) = &self.every_third_second {
                 context.switch_controller(controller.clone());
@@ -138,26 +154,48 @@ impl Watch {
         viewing.report(runtime.now()).expect("frames came")
     }
 
-    /// Asserts that most of the late frames are those of one cause.
-    fn blames(self, what: &str, cause: impl Fn(Causes) -> u64) {
+    /// Somebody else keeps `window` bytes on the way.
+    fn disturb(&mut self, window: u64) {
+        let (runtime, identity) = (self.net.runtime(), identity());
+        let evenkeel = evenkeel::EndpointBuilder::new();
+        let transport =
+            || evenkeel.transport(TransportConfig::default(), constant(u64::MAX, window));
+        let (config, socket) = (self.net.endpoint_config(), self.net.socket(Host::Receiver));
+        let server = evenkeel.server_config(server_tls(&identity), transport());
+        let server = evenkeel
+            .bind_abstract(
+                config,
+                Some(server.expect("it is right")),
+                socket,
+                runtime.clone(),
+            )
+            .expect("a bound socket");
+        let address = server.local_addr().expect("it is bound");
+        self.net.spawn(sink(server, runtime.clone()));
+        let (config, socket) = (self.net.endpoint_config(), self.net.socket(Host::Sender));
+        let mut client = evenkeel
+            .bind_abstract(config, None, socket, runtime)
+            .expect("a bound socket");
+        let config = evenkeel.client_config(client_tls(&identity), transport());
+        client.set_default_client_config(config.expect("it is right"));
+        self.net.spawn(async move {
+            let connecting = client
+                .connect(address, "localhost")
+                .expect("a right configuration");
+            flood(connecting.await.expect("a path")).await;
+        });
+    }
+
+    /// Asserts that one cause is that of most frames that were late or lost.
+    fn blames(self, what: &str, cause: Cause) -> ViewReport {
         let report = self.report();
         let (frames, causes) = (report.frames, report.causes);
         println!("{what}: {causes:?} of {frames:?}");
-        let late = frames.late + frames.skipped;
-        let counts = [
-            causes.encoder,
-            causes.window,
-            causes.flow_control,
-            causes.queue,
-            causes.loss,
-        ];
+        let late = frames.late + frames.skipped + frames.dropped + frames.lost;
         assert!(late >= 5, "{what}: {frames:?}");
-        assert_eq!(
-            counts.iter().sum::<u64>(),
-            late,
-            "{what}: {causes:?}, {frames:?}"
-        );
-        assert!(2 * cause(causes) > late, "{what}: {causes:?}");
+        assert_eq!(causes.total(), late, "{what}: {causes:?}, {frames:?}");
+        assert!(2 * causes.of(cause) > late, "{what}: {causes:?}");
+        report
     }
 }
 
@@ -176,15 +214,56 @@ fn keel() -> SharedFactory {
     evenkeel::controller("keel").expect("a name of the table")
 }
 
+/// Live pictures of `bytes` each, 25 a second in groups of a second. Those of every third second are
+/// whole `late` after their capture.
+fn encoded(net: &Net, bytes: usize, late: Duration) -> Media {
+    let live = Arc::new(Live::new(25.0));
+    let (media, runtime) = (Media::Live(live.clone()), net.runtime());
+    net.spawn(async move {
+        for number in 0..800 {
+            let captured = runtime.epoch() + Duration::from_millis(40) * number;
+            let is_slow = number / 25 % 3 == 2;
+            let whole = captured + if is_slow { late } else { Duration::ZERO };
+            runtime.sleep_until(whole).await;
+            let picture = AccessUnit {
+                track: Track::VIDEO,
+                bytes: vec![0; bytes].into(),
+                entry: (number % 25 == 0).then_some(0),
+                parameters: Vec::new().into(),
+                time: None,
+            };
+            live.push(captured, picture);
+        }
+    });
+    media
+}
+
 #[test]
-fn an_encoder_that_makes_more_than_it_is_told_is_the_cause_of_late_frames() {
+fn an_encoder_that_takes_long_is_the_cause_of_late_frames() {
+    let mut watch = Watch::new(Net::new(10_000_000, 10.0), keel());
+    watch.media = encoded(&watch.net, 4_000, Duration::from_millis(300));
+    watch.latency = Some(Duration::from_millis(250));
+    watch.blames("encoder", Cause::Encoder);
+}
+
+#[test]
+fn a_link_too_small_for_what_is_captured_is_the_cause() {
     let mut watch = Watch::new(Net::new(2_000_000, 10.0), keel());
     watch.adapt = AdaptConfig {
         ceiling_bps: 3_000_000,
         fixed: true,
         ..AdaptConfig::default()
     };
-    watch.blames("encoder", |causes| causes.encoder);
+    watch.blames("link, keel", Cause::OwnQueue);
+    // The queue is in the network: it sends whatever it has.
+    let deep = Net::with(2_000_000, 10.0, 1500, |link| link.queue_packets(2_000));
+    let mut watch = Watch::new(deep, constant(u64::MAX, 10_000_000));
+    watch.adapt = AdaptConfig {
+        ceiling_bps: 2_200_000,
+        fixed: true,
+        ..AdaptConfig::default()
+    };
+    watch.blames("link, no control", Cause::OwnQueue);
 }
 
 #[test]
@@ -192,27 +271,37 @@ fn a_window_that_closes_on_captured_frames_is_the_cause() {
     let mut watch = Watch::new(Net::new(10_000_000, 10.0), constant(u64::MAX, 60_000));
     // One packet in 40 ms.
     watch.every_third_second = Some(constant(u64::MAX, 1_200));
-    watch.blames("window", |causes| causes.window);
+    watch.blames("window", Cause::Window);
 }
 
 #[test]
-fn a_viewers_small_window_is_the_cause() {
+fn a_viewer_that_takes_too_little_at_a_time_is_the_cause() {
     let mut watch = Watch::new(Net::new(10_000_000, 50.0), constant(u64::MAX, 1_000_000));
     watch.viewer.receive_window(VarInt::from_u32(20_000));
-    watch.blames("flow control", |causes| causes.flow_control);
+    watch.blames("flow control", Cause::Viewer);
+}
+
+/// A stream of 500 kb/s over 4 Mb/s, of which somebody else takes all he gets, with a queue of up to
+/// 0.6 s.
+fn beside_another(stamps: &[&str]) -> Watch {
+    let net = Net::stamping(4_000_000, 10.0, 1500, stamps, |link| {
+        link.queue_packets(2_000)
+    });
+    let mut watch = Watch::new(net, constant(u64::MAX, 1_000_000));
+    watch.adapt = AdaptConfig::fixed(500_000);
+    watch.latency = Some(Duration::from_millis(200));
+    watch.others = Some(300_000);
+    watch
 }
 
 #[test]
-fn a_queue_in_the_network_is_the_cause() {
-    let deep = Net::with(2_000_000, 10.0, 1500, |link| link.queue_packets(2_000));
-    // It sends whatever it has.
-    let mut watch = Watch::new(deep, constant(u64::MAX, 10_000_000));
-    watch.adapt = AdaptConfig {
-        ceiling_bps: 2_200_000,
-        fixed: true,
-        ..AdaptConfig::default()
-    };
-    watch.blames("queue", |causes| causes.queue);
+fn a_queue_that_others_fill_is_the_cause() {
+    beside_another(&[]).blames("others", Cause::OthersQueue);
+}
+
+#[test]
+fn a_hop_that_reports_its_queue_is_the_cause() {
+    beside_another(&["aqt"]).blames("hop", Cause::Hop);
 }
 
 #[test]
@@ -221,8 +310,50 @@ fn lost_packets_are_the_cause_however_frames_are_sent() {
         let mut watch = Watch::new(Net::new(10_000_000, 50.0), constant(u64::MAX, 1_000_000));
         watch.delivery = delivery;
         watch.loses = Some(70);
-        watch.blames(&format!("loss, {delivery:?}"), |causes| causes.loss);
+        watch.blames(&format!("loss, {delivery:?}"), Cause::Loss);
     }
+}
+
+#[test]
+fn of_a_source_larger_than_the_link_what_is_sent_comes_within_the_fixed_delay() {
+    // 8 Mb/s over 5 Mb/s. Frames that go out a second late are of no use to this viewer.
+    let mut watch = Watch::new(Net::new(5_000_000, 10.0), keel());
+    watch.media = encoded(&watch.net, 40_000, Duration::ZERO);
+    watch.latency = Some(Duration::from_millis(250));
+    let report = watch.blames("source, keel", Cause::OwnQueue);
+    let frames = report.frames;
+    let captured = frames.received + frames.lost;
+    let whole = frames.on_time - frames.damaged;
+    // Of each group at most a third: it is 250 ms late by then.
+    assert!(6 * whole > captured, "{whole} of {captured}: {frames:?}");
+    assert!(frames.dropped < frames.on_time, "{frames:?}");
+}
+
+#[test]
+fn sound_never_waits_for_pictures() {
+    // Pictures of 3 Mb/s where 1.8 Mb/s leave, so that all that waits is in the sender.
+    let mut watch = Watch::new(Net::new(2_000_000, 10.0), constant(230_000, 1_000_000));
+    let specs = ["sound:bytes=80,rate=50", "video:bytes=12500,rate=30"];
+    let tracks = SyntheticTrack::all(specs).expect("they are right");
+    watch.adapt = AdaptConfig::fixed(SyntheticTrack::total_bps(&tracks));
+    watch.media = Media::Tracks(tracks.into());
+    let report = watch.report();
+    let [sound, pictures] = &report.tracks[..] else {
+        panic!("{:?}", report.tracks)
+    };
+    let most_ms = |track: &TrackReport| track.queueing_ms.expect("frames came").max;
+    println!(
+        "sound {:.1} ms, pictures {:.1} ms",
+        most_ms(sound),
+        most_ms(pictures)
+    );
+    assert!(
+        sound.frames.received > 600 && sound.frames.lost == 0,
+        "{:?}",
+        sound.frames
+    );
+    assert!(most_ms(sound) < 30.0, "{} ms", most_ms(sound));
+    assert!(most_ms(pictures) > 500.0, "{} ms", most_ms(pictures));
 }
 
 #[test]

@@ -164,6 +164,7 @@ async fn publish(session: &Session) -> Result<Infallible> {
             length: u32::try_from(frame.length)?,
             entry: frame.key.then_some(0),
             delays: Delays::default(),
+            given_up: None,
         };
         let mut head = BytesMut::new();
         header.encode(&mut head);

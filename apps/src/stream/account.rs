@@ -10,6 +10,9 @@ use super::media::Captured;
 use super::track::Track;
 use crate::lock::lock;
 
+/// A queue of less than this may be jitter.
+const QUEUE: Duration = Duration::from_millis(20);
+
 /// The account of one viewer's frames.
 #[derive(Debug)]
 pub(super) struct Account(Mutex<State>);
@@ -32,8 +35,10 @@ struct State {
 pub(super) struct Entry {
     /// Bytes of UDP payload per second that the path was known to carry; `None` at first.
     rate: Option<u64>,
-    /// How long it takes to send the frame and those before it at that rate.
+    /// How long the encoder took to make it.
     encoder: Duration,
+    /// How long it takes to send the frame and those before it at that rate.
+    own_queue: Duration,
     /// How long flow control had held the connection.
     blocked: Duration,
 }
@@ -48,25 +53,25 @@ impl Account {
         }))
     }
 
-    /// Enters a frame of `bytes` that is captured at `now`. What goes first delays it, and it delays
-    /// what stands behind.
+    /// Enters a frame that an encoder has made by `now`. What goes first delays it, and it delays what
+    /// stands behind.
     pub(super) fn enter(
         &self,
         now: Instant,
         path: Option<&PathState>,
-        track: Track,
-        bytes: usize,
+        captured: &Captured,
     ) -> Entry {
         let mut state = lock(&self.0);
         state.see(now, path);
         let rate = path.and_then(known_rate);
-        let rank = usize::from(track.rank());
+        let rank = usize::from(captured.track.rank());
         for free in &mut state.free[rank..] {
-            *free = (*free).max(now) + time(bytes, rate);
+            *free = (*free).max(now) + time(captured.content.len(), rate);
         }
         Entry {
             rate,
-            encoder: state.free[rank].saturating_duration_since(now),
+            encoder: now.saturating_duration_since(captured.at),
+            own_queue: state.free[rank].saturating_duration_since(now),
             blocked: state.blocked,
         }
     }
@@ -86,16 +91,20 @@ impl Account {
     ) -> Delays {
         let mut state = lock(&self.0);
         state.see(now, path);
-        let waited = now.saturating_duration_since(captured.at);
+        let waited = now.saturating_duration_since(captured.at + entry.encoder);
         let own = time(captured.content.len(), entry.rate);
-        let encoder = entry.encoder.min(waited + own);
+        let [queue, hop] = path.map_or([Duration::ZERO; 2], queueing);
+        let own_queue = entry.own_queue.min(waited + own + queue);
         let blocked = waited.min(state.blocked - entry.blocked);
-        let queue = path.and_then(|path| path.queueing_delay);
+        // What is ours of the network's queue.
+        let queue = queue.saturating_sub(own_queue.saturating_sub(waited + own));
         Delays {
-            encoder_cs: centiseconds(encoder),
-            window_cs: centiseconds(waited.saturating_sub(encoder + blocked)),
+            encoder_cs: centiseconds(entry.encoder),
+            own_queue_cs: centiseconds(own_queue),
+            window_cs: centiseconds(waited.saturating_sub(own_queue + blocked)),
             flow_control_cs: centiseconds(blocked),
-            queue_cs: centiseconds(queue.unwrap_or_default()),
+            queue_cs: centiseconds(queue),
+            hop_cs: centiseconds(hop.min(queue)),
             losses: path.map_or(0, |path| path.losses.detections as u8),
             held_clock_cs: clock(state.held),
             blocked_clock_cs: clock(state.blocked),
@@ -117,11 +126,20 @@ impl State {
 }
 
 /// Returns the estimate, or what the path has delivered if that is less although the connection sends
-/// all it may: then the estimate promises too much.
+/// all it may, or although something queues: then the estimate promises too much.
 fn known_rate(path: &PathState) -> Option<u64> {
-    let delivered = path.delivered_rate.filter(|_| !path.app_limited);
+    let [queue, _] = queueing(path);
+    let promises = path.app_limited && queue < QUEUE;
+    let delivered = path.delivered_rate.filter(|_| !promises);
     path.rate_estimate()
         .map(|estimate| delivered.map_or(estimate, |delivered| delivered.min(estimate)))
+}
+
+/// Returns what packets queue on both ways, and how much of it routers report.
+fn queueing(path: &PathState) -> [Duration; 2] {
+    let reported = path.reported_queueing.unwrap_or_default();
+    let measured = path.queueing_delay.unwrap_or_default();
+    [measured.max(reported), reported]
 }
 
 /// Returns how long `bytes` take at a rate in bytes per second; no time if it is unknown.
@@ -169,60 +187,89 @@ mod tests {
     }
 
     #[test]
-    fn frames_that_are_captured_faster_than_the_estimate_wait_for_the_encoders_sake() {
+    fn frames_that_are_captured_faster_than_the_estimate_wait_behind_each_other() {
         let (account, path) = (Account::new(epoch()), path(LimitedBy::Window));
-        account.enter(epoch(), Some(&path), Track::VIDEO, 1_000);
-        let second = account.enter(epoch(), Some(&path), Track::VIDEO, 1_000);
+        account.enter(epoch(), Some(&path), &frame(epoch()));
+        let second = account.enter(epoch(), Some(&path), &frame(epoch()));
         // 200 ms at the estimate; the other 50 ms it waits for the window.
         let (now, frame) = (epoch() + ms(250), frame(epoch()));
         let delays = account.delays(now, Some(&path), &second, &frame);
         let expected = Delays {
-            encoder_cs: 20,
+            encoder_cs: 0,
+            own_queue_cs: 20,
             window_cs: 5,
             flow_control_cs: 0,
             queue_cs: 4,
+            hop_cs: 0,
             losses: 1,
             held_clock_cs: 25,
             blocked_clock_cs: 0,
         };
         assert_eq!(delays, expected);
-        // It goes earlier than the estimate promised, and its own bytes still take their time.
+        // It goes earlier than the estimate promised, its own bytes still take their time, and the
+        // queue in the network is ours.
         let delays = account.delays(epoch() + ms(50), Some(&path), &second, &frame);
-        assert_eq!((delays.encoder_cs, delays.window_cs), (15, 0));
+        let parts = (delays.own_queue_cs, delays.window_cs, delays.queue_cs);
+        assert_eq!(parts, (19, 0, 0));
     }
 
     #[test]
     fn what_stands_behind_delays_no_sound() {
         let (account, path) = (Account::new(epoch()), path(LimitedBy::Window));
         let sound = Track::new(Kind::Sound, 0);
-        let enter = |track| account.enter(epoch(), Some(&path), track, 1_000).encoder;
+        let enter = |track| {
+            let frame = Captured {
+                track,
+                ..frame(epoch())
+            };
+            account.enter(epoch(), Some(&path), &frame).own_queue
+        };
         assert_eq!((enter(Track::VIDEO), enter(sound)), (ms(100), ms(100)));
         assert_eq!(enter(Track::VIDEO), ms(300));
     }
 
     #[test]
-    fn an_estimate_that_the_path_does_not_keep_is_no_excuse_for_the_encoder() {
+    fn an_estimate_that_the_path_does_not_keep_is_not_believed() {
         let mut path = path(LimitedBy::Window);
         path.delivered_rate = Some(5_000);
-        let entry = Account::new(epoch()).enter(epoch(), Some(&path), Track::VIDEO, 1_000);
-        assert_eq!(entry.encoder, ms(200));
-        // What was not asked for was not delivered, either.
+        let own_queue = |path: &PathState| {
+            let account = Account::new(epoch());
+            account
+                .enter(epoch(), Some(path), &frame(epoch()))
+                .own_queue
+        };
+        assert_eq!(own_queue(&path), ms(200));
+        // What was not asked for was not delivered, either, unless it queues.
         path.app_limited = true;
-        let entry = Account::new(epoch()).enter(epoch(), Some(&path), Track::VIDEO, 1_000);
-        assert_eq!(entry.encoder, ms(100));
+        assert_eq!(own_queue(&path), ms(200));
+        path.queueing_delay = Some(ms(5));
+        assert_eq!(own_queue(&path), ms(100));
     }
 
     #[test]
     fn what_was_given_up_delays_nothing() {
         let (account, path) = (Account::new(epoch()), path(LimitedBy::Window));
         for _ in 0..10 {
-            account.enter(epoch(), Some(&path), Track::VIDEO, 1_000);
+            account.enter(epoch(), Some(&path), &frame(epoch()));
         }
         account.give_up(epoch(), Track::VIDEO);
-        let next = account.enter(epoch(), Some(&path), Track::VIDEO, 1_000);
+        let next = account.enter(epoch(), Some(&path), &frame(epoch()));
         let now = epoch() + ms(100);
         let delays = account.delays(now, Some(&path), &next, &frame(epoch()));
-        assert_eq!((delays.encoder_cs, delays.window_cs), (10, 0));
+        assert_eq!((delays.own_queue_cs, delays.window_cs), (10, 0));
+    }
+
+    #[test]
+    fn what_an_encoder_takes_and_what_routers_report_is_told_apart() {
+        let (account, mut path) = (Account::new(epoch()), path(LimitedBy::Application));
+        let frame = frame(epoch());
+        let entry = account.enter(epoch() + ms(70), Some(&path), &frame);
+        path.queueing_delay = Some(ms(300));
+        path.reported_queueing = Some(ms(250));
+        let delays = account.delays(epoch() + ms(70), Some(&path), &entry, &frame);
+        let sender = (delays.encoder_cs, delays.own_queue_cs, delays.window_cs);
+        assert_eq!(sender, (7, 10, 0));
+        assert_eq!((delays.queue_cs, delays.hop_cs), (30, 25));
     }
 
     #[test]
@@ -230,12 +277,12 @@ mod tests {
         let account = Account::new(epoch());
         let (held, free) = (path(LimitedBy::FlowControl), path(LimitedBy::Window));
         // An earlier frame's trouble.
-        account.enter(epoch() + ms(300), Some(&held), Track::VIDEO, 1_000);
+        account.enter(epoch() + ms(300), Some(&held), &frame(epoch() + ms(300)));
         let at = epoch() + ms(400);
-        let entry = account.enter(at, Some(&free), Track::VIDEO, 1_000);
-        account.enter(at + ms(200), Some(&held), Track::VIDEO, 1_000);
+        let entry = account.enter(at, Some(&free), &frame(at));
+        account.enter(at + ms(200), Some(&held), &frame(at + ms(200)));
         let delays = account.delays(at + ms(300), Some(&free), &entry, &frame(at));
-        assert_eq!((delays.encoder_cs, delays.flow_control_cs), (10, 20));
+        assert_eq!((delays.own_queue_cs, delays.flow_control_cs), (10, 20));
         assert_eq!(delays.window_cs, 0);
         // 2.80 and 0.50 s.
         let later = at + ms(2_900);
@@ -246,8 +293,8 @@ mod tests {
     #[test]
     fn without_a_path_all_delay_is_the_windows() {
         let account = Account::new(epoch());
-        let entry = account.enter(epoch(), None, Track::VIDEO, 1_000);
+        let entry = account.enter(epoch(), None, &frame(epoch()));
         let delays = account.delays(epoch() + ms(9_000), None, &entry, &frame(epoch()));
-        assert_eq!((delays.encoder_cs, delays.window_cs), (0, 255));
+        assert_eq!((delays.own_queue_cs, delays.window_cs), (0, 255));
     }
 }

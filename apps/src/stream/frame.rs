@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::{Buf, BufMut, Bytes, BytesMut};
 
+use super::cause::Cause;
 use super::lateness::Delays;
 use super::track::Track;
 use crate::error::AppError;
@@ -12,7 +13,7 @@ use crate::error::AppError;
 pub const MAX_FRAME: usize = 8 << 20;
 
 /// Bytes before a frame's content on a stream.
-pub const HEADER_LEN: usize = 29;
+pub const HEADER_LEN: usize = 32;
 
 /// Bytes before a fragment's content in a datagram: a frame's header and the fragment's offset.
 pub const FRAGMENT_HEADER_LEN: usize = HEADER_LEN + 4;
@@ -46,6 +47,8 @@ pub struct Header {
     pub entry: Option<u8>,
     /// What has delayed it so far.
     pub delays: Delays,
+    /// Why earlier frames of its track were given up since the frame before.
+    pub given_up: Option<Cause>,
 }
 
 /// Joins the fragments of frames; forgets frames that do not become complete in time.
@@ -74,8 +77,10 @@ impl Header {
         out.put_u32(self.bitrate_bps);
         out.put_u32(self.length);
         let d = &self.delays;
-        out.put_slice(&[d.encoder_cs, d.window_cs, d.flow_control_cs, d.queue_cs]);
-        out.put_slice(&[d.losses, d.held_clock_cs, d.blocked_clock_cs]);
+        out.put_slice(&[d.encoder_cs, d.own_queue_cs, d.window_cs, d.flow_control_cs]);
+        out.put_slice(&[d.queue_cs, d.hop_cs, d.losses]);
+        out.put_slice(&[d.held_clock_cs, d.blocked_clock_cs]);
+        out.put_u8(Cause::byte(self.given_up));
     }
 
     /// # Errors
@@ -91,13 +96,16 @@ impl Header {
             length: rest.get_u32(),
             delays: Delays {
                 encoder_cs: rest.get_u8(),
+                own_queue_cs: rest.get_u8(),
                 window_cs: rest.get_u8(),
                 flow_control_cs: rest.get_u8(),
                 queue_cs: rest.get_u8(),
+                hop_cs: rest.get_u8(),
                 losses: rest.get_u8(),
                 held_clock_cs: rest.get_u8(),
                 blocked_clock_cs: rest.get_u8(),
             },
+            given_up: Cause::of_byte(rest.get_u8()),
         };
         if header.length == 0 || header.length as usize > MAX_FRAME {
             return Err(AppError::protocol(format!(

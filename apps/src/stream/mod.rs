@@ -7,11 +7,13 @@
 mod account;
 mod adapt;
 mod annexb;
+mod cause;
 mod clock;
 mod encoder;
 mod frame;
 mod lateness;
 mod media;
+mod missing;
 mod player;
 mod protocol;
 mod queue;
@@ -31,10 +33,11 @@ mod writer;
 
 pub use adapt::AdaptConfig;
 pub use annexb::{AccessUnit, AccessUnits, AnnexBError};
+pub use cause::{Cause, Causes};
 pub use clock::{Clock, ClockReport};
 pub use encoder::{Encoded, Encoder, EncoderConfig};
 pub use frame::{Assembly, FRAGMENT_HEADER_LEN, HEADER_LEN, Header, MAX_FRAME};
-pub use lateness::{Causes, Delays};
+pub use lateness::{Delays, Stacked};
 pub use media::{Live, Media};
 pub use protocol::Delivery;
 pub use report::{
@@ -52,4 +55,4 @@ pub use view::{Connecting, Opening, Output, Reconnect, ViewOptions, view};
 pub use viewing::Viewing;
 
 /// The application protocol, and its version, in the TLS handshake (RFC 7301).
-pub const ALPN: &[u8] = b"evenkeel-stream/4";
+pub const ALPN: &[u8] = b"evenkeel-stream/5";

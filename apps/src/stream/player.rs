@@ -8,7 +8,7 @@ use bytes::Bytes;
 use tracing::debug;
 
 use super::frame::Header;
-use super::lateness::{Causes, Delays, Lateness};
+use super::lateness::Lateness;
 use super::report::FrameCounts;
 
 /// A picture that stands still this much longer than a frame is a freeze to viewers (W3C,
@@ -35,6 +35,10 @@ const MAX_DISPLAYED: usize = 120 * 86_400;
 /// How long the beginning may wait for what it needs to be decoded.
 const START_PATIENCE: Duration = Duration::from_secs(1);
 
+/// How long a fixed delay may begin with pictures that are late, 2 s: without them the first one that
+/// can be decoded is the next key frame. A controller's start often takes longer than a second.
+pub(super) const LATE_START: Duration = Duration::from_secs(2);
+
 /// The most frames of a track that wait to be shown: a minute's buffer at 240 a second.
 const MAX_WAITING: usize = 16_384;
 
@@ -52,8 +56,8 @@ const MAX_WAITING: usize = 16_384;
 /// has come, unless a second was not enough for that.
 ///
 /// With a fixed delay every frame is due that long after its capture by the best estimate of the
-/// sender's clock. What comes later is dropped, except in the first second before a picture was in
-/// time: then it is decoded for those that follow.
+/// sender's clock. What comes later is dropped, except in the first two seconds before a picture was
+/// in time: then it is decoded for those that follow.
 ///
 /// Tracks are shown together: each also waits as long as the others need, but it comes to that by a
 /// twentieth of the time, so that a late picture makes no gap in the sound.
@@ -88,7 +92,7 @@ pub(super) struct Player {
     pub(super) measured: FrameCounts,
     /// The freezes between shown frames.
     pub(super) past_freezes: Freezes,
-    lateness: Lateness,
+    pub(super) lateness: Lateness,
     /// Whether to leave out frames that refer to a missing one.
     pub(super) skips_damaged: bool,
     /// Bytes of content that came and is not shown.
@@ -113,7 +117,6 @@ struct Waiting {
     captured_us: Option<i64>,
     arrived_us: i64,
     entry: Option<u8>,
-    delays: Delays,
     content: Bytes,
 }
 
@@ -259,7 +262,7 @@ impl Player {
                 Some(_) => counts.skipped += 1,
                 None => counts.preroll += 1,
             });
-            self.explain(captured_us, arrived_us, header.delays);
+            self.explain(captured_us, arrived_us);
             self.dropped += content.len();
             return shown;
         }
@@ -269,7 +272,6 @@ impl Player {
                 captured_us,
                 arrived_us,
                 entry: header.entry,
-                delays: header.delays,
                 content,
             },
         );
@@ -326,11 +328,6 @@ impl Player {
         }
         shown.append(&mut self.finish());
         shown
-    }
-
-    /// Counts the measured frames that were late or skipped, by what has delayed them.
-    pub(super) fn causes(&self) -> Causes {
-        self.lateness.causes()
     }
 
     /// Returns the freezes until `now_us`, including one that lasts; for a running stream.
@@ -446,11 +443,11 @@ impl Player {
     }
 
     /// Has the lateness of a frame explained, if it is measured and no preroll.
-    fn explain(&mut self, captured_us: Option<i64>, arrived_us: i64, delays: Delays) {
+    fn explain(&mut self, captured_us: Option<i64>, arrived_us: i64) {
         if let Some(captured_us) = captured_us
             && arrived_us >= self.measured_from_us
         {
-            self.lateness.late(captured_us, arrived_us, delays);
+            self.lateness.late(captured_us, arrived_us);
         }
     }
 
@@ -476,7 +473,7 @@ impl Player {
             self.count(frame.arrived_us, |counts| counts.preroll += 1);
         } else if let Some(fixed) = &mut self.fixed {
             let since_us = frame.arrived_us.saturating_sub(self.live_us.unwrap_or(0));
-            let is_dropped = is_late && (fixed.is_running || since_us >= micros(START_PATIENCE));
+            let is_dropped = is_late && (fixed.is_running || since_us >= micros(LATE_START));
             if !is_late {
                 fixed.is_running = true;
                 self.count(frame.arrived_us, |counts| counts.on_time += 1);
@@ -486,7 +483,7 @@ impl Player {
                     true => counts.dropped += 1,
                     false => counts.late += 1,
                 });
-                self.explain(frame.captured_us, frame.arrived_us, frame.delays);
+                self.explain(frame.captured_us, frame.arrived_us);
             }
             if is_dropped {
                 self.dropped += frame.content.len();
@@ -495,7 +492,7 @@ impl Player {
         } else if is_late {
             debug!(sequence, lateness_us, "frame late");
             self.count(frame.arrived_us, |counts| counts.late += 1);
-            self.explain(frame.captured_us, frame.arrived_us, frame.delays);
+            self.explain(frame.captured_us, frame.arrived_us);
             let delay_us = self.present_us().unwrap_or(0);
             self.playout_delay_us = Some(delay_us.saturating_add(lateness_us));
         } else {

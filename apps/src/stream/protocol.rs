@@ -28,6 +28,10 @@ pub(super) struct Request {
     /// In the first message: the controller with which the server is to send.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) controller: Option<String>,
+    /// In the first one: how long after its capture each frame is shown, in milliseconds, if that is
+    /// fixed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) latency_ms: Option<u32>,
 }
 
 /// Server to viewer.

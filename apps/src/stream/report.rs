@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::cause::Causes;
 use super::clock::ClockReport;
-use super::lateness::Causes;
 use super::track::Track;
 
 /// The figures of one viewer, those of frames of the first pictures, or of the first track of a
@@ -21,7 +21,7 @@ pub struct ViewReport {
     pub startup_s: Option<f64>,
     /// What became of the frames.
     pub frames: FrameCounts,
-    /// Why the late and the skipped ones were so.
+    /// Why the late, skipped, dropped and lost ones were so.
     pub causes: Causes,
     /// From capture to complete arrival; `None` without frames.
     pub delay_ms: Option<DelayReport>,

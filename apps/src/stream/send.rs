@@ -14,10 +14,12 @@ use tracing::{debug, trace};
 
 use super::account::Account;
 use super::adapt::{AdaptConfig, Adaptation, Path};
+use super::cause::Cause;
 use super::clock::Clock;
 use super::frame::Header;
-use super::lateness::Delays;
+use super::lateness::{Delays, greatest, parts};
 use super::media::Feed;
+use super::player::LATE_START;
 use super::protocol::Delivery;
 use super::queue::{Frame, Queue, Queues};
 use super::track::Kind;
@@ -98,6 +100,8 @@ pub(super) struct Sender<'a> {
     pub(super) sending: &'a Sending,
     /// Whether an encoder follows the connection.
     pub(super) encodes: bool,
+    /// How long after its capture the viewer shows a frame, if that is fixed.
+    pub(super) latency: Option<Duration>,
 }
 
 impl Sender<'_> {
@@ -160,13 +164,13 @@ impl Sender<'_> {
                 length: captured.content.len() as u32,
                 entry: captured.entry,
                 delays: Delays::default(),
+                given_up: None,
             };
             let path = context.as_ref().map(Context::state);
             let now = self.runtime.now();
-            let bytes = captured.content.len();
             let kept = queue.push(Frame {
                 header,
-                account: account.enter(now, path.as_ref(), captured.track, bytes),
+                account: account.enter(now, path.as_ref(), &captured),
                 captured,
             });
             if !kept {
@@ -253,14 +257,30 @@ impl Sender<'_> {
         let context = Context::of(self.connection);
         let mut writer = Writer::new(shared, track, delivery);
         let mut least_age = Duration::MAX;
+        let began = self.runtime.now();
+        // Why frames were given up since the last one that was written.
+        let mut given_up = None;
         while let Some(mut frame) = queue.next().await {
             let now = self.runtime.now();
             let rtt = self.connection.rtt();
-            let resets = writer.expire(now, cancel_after + rtt);
+            let delays = |now: Instant, frame: &Frame| {
+                let path = context.as_ref().map(Context::state);
+                account.delays(now, path.as_ref(), &frame.account, &frame.captured)
+            };
+            frame.header.delays = delays(now, &frame);
+            let (resets, cause) = writer.expire(now, cancel_after + rtt, frame.header.delays);
+            given_up = given_up.or(cause);
             lock(&self.sending.0).streams_reset += resets;
             let age = now.saturating_duration_since(frame.captured.at);
-            if age > cancel_after && queue.has_entry() {
+            // What comes later than a fixed delay is dropped, but for the beginning.
+            let in_time = self
+                .latency
+                .filter(|_| track.has_groups() && now > began + LATE_START);
+            let in_time = in_time.map(|latency| latency.saturating_sub(rtt).max(latency / 4));
+            let patience = in_time.map_or(cancel_after, |in_time| in_time.min(cancel_after));
+            if age > patience && queue.has_entry() {
                 // The viewer still catches up, and sees the present sooner if it begins anew.
+                given_up = given_up.or(Some(cause_of(age, frame.header.delays)));
                 let cancelled = 1 + queue.give_up_group();
                 account.give_up(now, track);
                 let sequence = frame.header.sequence;
@@ -269,22 +289,24 @@ impl Sender<'_> {
                 continue;
             }
             least_age = least_age.min(age);
-            let path = context.as_ref().map(Context::state);
-            frame.header.delays =
-                account.delays(now, path.as_ref(), &frame.account, &frame.captured);
-            let too_late = frame.captured.at + least_age + cancel_after;
+            frame.header.given_up = given_up;
+            let too_late = frame.captured.at + least_age + patience;
             tokio::select! {
                 biased;
                 written = writer.write(&frame) => {
                     written?;
+                    given_up = None;
                     let mut counts = lock(&self.sending.0);
                     counts.frames_sent += 1;
                     counts.bytes += u64::from(frame.header.length);
                 }
                 () = sleep_until(&*self.runtime, too_late) => {
+                    let now = self.runtime.now();
+                    let age = now.saturating_duration_since(frame.captured.at);
+                    given_up = Some(cause_of(age, delays(now, &frame)));
                     let resets = writer.cancel();
                     let cancelled = 1 + queue.give_up_group();
-                    account.give_up(self.runtime.now(), track);
+                    account.give_up(now, track);
                     let sequence = frame.header.sequence;
                     debug!(%track, sequence, cancelled, "frames cancelled: too late");
                     let mut counts = lock(&self.sending.0);
@@ -296,4 +318,9 @@ impl Sender<'_> {
         writer.conclude(&*self.runtime, cancel_after).await;
         Ok(())
     }
+}
+
+/// Returns why a frame of this age, with these delays, is still in the sender.
+fn cause_of(age: Duration, delays: Delays) -> Cause {
+    greatest(&parts(age, delays, delays))
 }

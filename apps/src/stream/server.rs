@@ -162,6 +162,9 @@ async fn serve_viewer(
         clock: options.clock,
         sending,
         encodes: options.media.is_encoded(),
+        latency: request
+            .latency_ms
+            .map(|ms| Duration::from_millis(ms.into())),
     };
     let feed = options.media.feed(viewer, runtime.now());
     let mut before = sending.counts();

@@ -40,6 +40,9 @@ const SILENCE: (Duration, u32) = (Duration::from_millis(250), 4);
 /// How long an attempt to connect anew may take: one that begins later may find the server sooner.
 const ATTEMPT: Duration = Duration::from_secs(1);
 
+/// A machine that wakes a program later than this after the time that it asked for stood still.
+const STOOD: Duration = Duration::from_millis(10);
+
 /// What fails if the output takes no frames.
 const WRITING: &str = "writing the received frames";
 
@@ -234,11 +237,28 @@ impl Viewer<'_> {
             match self.viewing.next_due() {
                 Some(due) => tokio::select! {
                     biased;
-                    () = sleep_until(self.runtime, due) => return,
+                    () = self.sleep_until(due) => return,
                     () = changed => {}
                 },
                 None => changed.await,
             }
+        }
+    }
+
+    /// Sleeps until a time to come, and notes if the machine wakes it late.
+    async fn sleep_until(&self, due: Instant) {
+        let is_to_come = due > self.now();
+        sleep_until(self.runtime, due).await;
+        if is_to_come {
+            self.stood_since(due);
+        }
+    }
+
+    /// Notes that this program has done nothing else since then.
+    fn stood_since(&self, since: Instant) {
+        let now = self.now();
+        if now > since + STOOD {
+            self.viewing.stood(since, now);
         }
     }
 
@@ -257,6 +277,7 @@ impl Viewer<'_> {
         let request = Request {
             clock_us: asked_us,
             controller: options.controller.clone(),
+            latency_ms: self.viewing.latency_ms(),
         };
         message::write(&mut send, &request).await?;
         let shared = options.clock.shared;
@@ -329,7 +350,7 @@ impl Viewer<'_> {
             let before = received();
             let mut silent = 0;
             while silent < SILENCE.1 && received() == before {
-                sleep_until(self.runtime, self.now() + SILENCE.0).await;
+                self.sleep_until(self.now() + SILENCE.0).await;
                 silent += 1;
             }
             if received() != before {
@@ -418,7 +439,11 @@ impl Viewer<'_> {
                 () = &mut rest, if ask.is_some() && asked.is_none() && !ended => {
                     let clock_us = options.clock.read(self.now());
                     if let Some(ask) = &mut ask {
-                        let request = Request { clock_us, controller: None };
+                        let request = Request {
+                            clock_us,
+                            controller: None,
+                            latency_ms: None,
+                        };
                         message::write(ask, &request).await?;
                         asked = Some(clock_us);
                     }
@@ -517,6 +542,7 @@ impl Viewer<'_> {
 
     async fn write(&self, output: &mut Option<Output>, frames: Vec<Bytes>) -> Result<(), AppError> {
         if let Some(output) = output {
+            let began = self.now();
             for frame in frames {
                 output
                     .write_all(&frame)
@@ -524,6 +550,8 @@ impl Viewer<'_> {
                     .map_err(AppError::storage(WRITING))?;
                 self.held.fetch_sub(frame.len(), Ordering::Relaxed);
             }
+            // It takes nothing that comes meanwhile.
+            self.stood_since(began);
         }
         Ok(())
     }

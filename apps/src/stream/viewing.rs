@@ -8,6 +8,7 @@ use bytes::Bytes;
 
 use super::clock::{Bounds, ClockReport, Comparison};
 use super::frame::Header;
+use super::lateness::Stacked;
 use super::player::{Displayed, Player};
 use super::report::{DelayReport, QueueingReport, Snapshot, StallReport, VariationReport};
 use super::report::{TrackReport, ViewReport};
@@ -87,6 +88,12 @@ impl Viewing {
             latency: Some(latency),
             ..Self::default()
         }
+    }
+
+    /// Returns the fixed delay, in milliseconds.
+    pub(super) fn latency_ms(&self) -> Option<u32> {
+        let latency = self.latency?;
+        Some(u32::try_from(latency.as_millis()).unwrap_or(u32::MAX))
     }
 
     /// Returns how long frames wait at most, where `buffer` holds without a fixed delay.
@@ -243,20 +250,25 @@ impl Viewing {
         self.with(|state| state.report(now))
     }
 
-    /// Returns the arrival of each frame of the first pictures, or of the first track without
-    /// pictures, in seconds since the viewer began to wait, and its delay in milliseconds, after the
-    /// warm-up.
-    pub fn delays(&self, now: Instant) -> Vec<(f64, f64)> {
-        let delays = self.with(|state| {
-            let arrivals = state.main().map(Watched::arrivals).unwrap_or_default();
-            let (delays_us, _) = state.delays(arrivals, state.beginning.micros(now));
-            let times_s = arrivals
-                .iter()
-                .map(|arrival| f64::from(arrival.at_ms) / 1e3);
-            let delays_ms = delays_us.into_iter().map(|us| us as f64 / 1e3);
-            times_s.zip(delays_ms).collect()
+    /// Returns what the longest delays of the first pictures, or of the first track without pictures,
+    /// were made of, from the first frame on.
+    pub fn stacked(&self) -> Option<Stacked> {
+        self.with(|state| Some(state.main()?.player.lateness.stacked()))?
+    }
+
+    /// The viewer's machine took nothing that came between these times.
+    pub(super) fn stood(&self, from: Instant, to: Instant) {
+        self.with(|state| {
+            let Beginning { began, .. } = state.beginning;
+            let (from_us, to_us) = (
+                state.beginning.micros(from.max(began)),
+                state.beginning.micros(to),
+            );
+            let players = state.tracks.values_mut().map(|track| &mut track.player);
+            for player in players.chain([&mut state.player]) {
+                player.lateness.stood(from_us, to_us);
+            }
         });
-        delays.unwrap_or_default()
     }
 
     fn with<T>(&self, f: impl FnOnce(&mut State) -> T) -> Option<T> {
@@ -445,7 +457,7 @@ impl State {
                 .first_shown_us()
                 .map(|at_us| at_us.saturating_sub(self.beginning.began_us) as f64 / 1e6),
             frames: main.counts(),
-            causes: main.player.causes(),
+            causes: main.causes(),
             delay_ms: percentiles(delays_us),
             display_ms: percentiles(displayed_us),
             jitter_ms: main.jitter(),

@@ -2,7 +2,9 @@
 
 use bytes::Bytes;
 
+use super::cause::Causes;
 use super::frame::Header;
+use super::missing::Missing;
 use super::player::{Displayed, Freezes, Player};
 use super::report::{BitrateReport, FrameCounts, JitterReport};
 
@@ -26,6 +28,7 @@ pub(super) struct Watched {
     expected: u64,
     /// The lowest and the highest frame number of the present one.
     sequences: Option<(u32, u32)>,
+    missing: Missing,
     /// The player's freezes when the warm-up ended.
     stood: Option<Freezes>,
     bitrate: Option<Bitrates>,
@@ -64,6 +67,7 @@ impl Watched {
             jitter_rfc3550_us: 0.0,
             expected: 0,
             sequences: None,
+            missing: Missing::default(),
             stood: None,
             bitrate: None,
         }
@@ -103,6 +107,7 @@ impl Watched {
         let (first, last) = self.sequences.take().unzip();
         let before = first.zip(last).map_or(0, |(first, last)| last - first + 1);
         self.expected += u64::from(before);
+        self.missing.restart();
         self.player.rejoin()
     }
 
@@ -120,6 +125,13 @@ impl Watched {
             lost: (self.expected + present).saturating_sub(received),
             ..self.player.measured
         }
+    }
+
+    /// Counts the late and the lost frames by what has delayed them.
+    pub(super) fn causes(&self) -> Causes {
+        let mut causes = self.player.lateness.causes();
+        causes.add_all(self.missing.causes());
+        causes
     }
 
     /// Returns when the first frame was shown, or will be.
@@ -169,6 +181,7 @@ impl Watched {
         let sequence = header.sequence;
         let (first, last) = self.sequences.unwrap_or((sequence, sequence));
         self.sequences = Some((first.min(sequence), last.max(sequence)));
+        self.missing.came(sequence, header.given_up);
         let bps = u64::from(header.bitrate_bps);
         let bitrate = self.bitrate.get_or_insert(Bitrates {
             sum: 0.0,

@@ -8,7 +8,9 @@ use bytes::BytesMut;
 use futures_util::future::join_all;
 use quinn::{Connection, Runtime, SendDatagramError, SendStream, VarInt};
 
+use super::cause::Cause;
 use super::frame::{FRAGMENT_HEADER_LEN, HEADER_LEN};
+use super::lateness::{Delays, greatest, parts};
 use super::protocol::Delivery;
 use super::queue::{Frame, Queues};
 use super::track::Track;
@@ -58,6 +60,8 @@ struct Unconfirmed {
     at: Instant,
     /// The group of its frames.
     group: u64,
+    /// What had delayed that frame when it was written.
+    delays: Delays,
 }
 
 impl<'a> Writer<'a> {
@@ -79,11 +83,11 @@ impl<'a> Writer<'a> {
                 self.group += u64::from(begins);
                 self.open(frame).await?;
                 self.write_stream(frame).await?;
-                self.close(frame.captured.at);
+                self.close(frame.captured.at, frame.header.delays);
             }
             Delivery::Groups => {
                 if begins || self.current.is_none() {
-                    self.close(frame.captured.at);
+                    self.close(frame.captured.at, frame.header.delays);
                     self.group += 1;
                     self.open(frame).await?;
                 }
@@ -125,13 +129,17 @@ impl<'a> Writer<'a> {
         Ok(())
     }
 
-    fn close(&mut self, at: Instant) {
+    fn close(&mut self, at: Instant, delays: Delays) {
         if let Some(mut stream) = self.current.take() {
             // If the viewer has stopped it, there is nothing to do.
             let _ = stream.finish();
             let group = self.group;
-            self.unconfirmed
-                .push_back(Unconfirmed { stream, at, group });
+            self.unconfirmed.push_back(Unconfirmed {
+                stream,
+                at,
+                group,
+                delays,
+            });
         }
     }
 
@@ -165,13 +173,19 @@ impl<'a> Writer<'a> {
             .map_or(0, |mut stream| u64::from(stream.reset(TOO_LATE).is_ok()))
     }
 
-    /// Resets streams of earlier groups that the viewer has not confirmed; returns how many.
+    /// Resets streams of earlier groups that the viewer has not confirmed; returns how many, and what
+    /// held the first, where `present` are the delays of a frame at present.
     ///
     /// A stream whose last frame was captured longer than `after` ago goes, and with it the rest of
     /// its group, which needs it. A group of pictures whose newest frame is older than half of `after`
     /// goes whole: the viewer is far behind the present.
-    pub(super) fn expire(&mut self, now: Instant, after: Duration) -> u64 {
-        let (mut resets, mut incomplete) = (0, None);
+    pub(super) fn expire(
+        &mut self,
+        now: Instant,
+        after: Duration,
+        present: Delays,
+    ) -> (u64, Option<Cause>) {
+        let (mut resets, mut incomplete, mut cause) = (0, None, None);
         while let Some(first) = self.unconfirmed.front()
             && first.group < self.group
         {
@@ -188,14 +202,16 @@ impl<'a> Writer<'a> {
             if first.stream.reset(TOO_LATE).is_ok() {
                 incomplete = Some(group);
                 resets += 1;
+                let age = now.saturating_duration_since(first.at);
+                cause.get_or_insert_with(|| greatest(&parts(age, first.delays, present)));
             }
         }
-        resets
+        (resets, cause)
     }
 
     /// After the last frame, waits until the viewer has everything, or until it is too late.
     pub(super) async fn conclude(&mut self, runtime: &dyn Runtime, cancel_after: Duration) {
-        self.close(runtime.now());
+        self.close(runtime.now(), Delays::default());
         let confirmed = self.unconfirmed.iter().map(|sent| sent.stream.stopped());
         timeout(runtime, cancel_after, join_all(confirmed)).await;
     }

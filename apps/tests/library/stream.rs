@@ -299,6 +299,7 @@ async fn what_is_no_frame_ends_the_stream_with_an_error() {
             length,
             entry: None,
             delays: Delays::default(),
+            given_up: None,
         };
         header.encode(&mut bytes);
         bytes

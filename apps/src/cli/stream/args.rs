@@ -32,7 +32,7 @@ const CLIENT_EXAMPLES: &str = "\
 Examples:
   evenkeel stream client host.example --pin sha256:...         watch until interrupted
   evenkeel stream client host.example --time 60 --buffer 300 --json ...
-  evenkeel stream client host.example --time 60 --plot ...
+  evenkeel stream client host.example --time 60 --plot delay.svg ...
   evenkeel stream client host.example --output - ... | ffplay -
 
 Exit status: 0 the stream's end or the end of --time, 1 failed, 2 usage error,
@@ -156,9 +156,9 @@ pub(crate) struct StreamClientArgs {
     /// Write the frames to this file, or `-` for standard output, in the order of display
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Plot the delays of frames over time below the report
-    #[arg(long, conflicts_with_all = ["json", "json_lines"])]
-    pub(crate) plot: bool,
+    /// Draw what the longest delays consisted of, over time, as an SVG file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plot: Option<PathBuf>,
     /// How to learn the server's clock: estimate it by messages, or share this machine's
     #[arg(long, value_enum, default_value_t = ClockName::Estimated)]
     pub(crate) clock: ClockName,

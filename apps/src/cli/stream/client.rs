@@ -11,7 +11,8 @@ use evenkeel::Controllers;
 use quinn::{Connection, ConnectionError, Runtime, TokioRuntime};
 
 use super::args::{ClockName, StreamClientArgs};
-use super::output::{View, ViewInterval, plot, show_delay};
+use super::output::{View, ViewInterval, show_delay};
+use super::plot::draw;
 use super::system::{descriptor, wall_clock};
 use crate::AppError;
 use crate::cli::client::{Client, Failed};
@@ -237,9 +238,12 @@ impl Watch<'_> {
     fn print_report(&self, failure: Option<&Failure>) -> Result<(), Failure> {
         let error = failure.filter(|failure| !failure.is_interruption());
         let now = TokioRuntime.now();
-        let plot = (self.args.plot).then(|| plot(&self.viewing.delays(now)));
+        if let Some(path) = &self.args.plot {
+            let latency_ms = self.args.latency.map(milliseconds);
+            let picture = draw(self.viewing.stacked().as_ref(), latency_ms);
+            std::fs::write(path, picture).map_err(Failure::unwritable(path, "--plot"))?;
+        }
         self.print(&View {
-            plot: plot.unwrap_or_default(),
             version: env!("CARGO_PKG_VERSION"),
             server: self.args.reach.server.to_string(),
             interrupted: failure.is_some_and(Failure::is_interruption),

@@ -5,6 +5,7 @@ pub(super) mod client;
 pub(super) mod compare;
 mod input;
 mod output;
+mod plot;
 mod rate;
 pub(super) mod server;
 mod system;

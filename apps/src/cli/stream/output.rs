@@ -6,7 +6,7 @@ use crate::cli::output::{Record, SampleLists, SenderInterval};
 use crate::cli::series::{Span, show_span};
 use crate::cli::units::{show_bytes, show_rate, show_some_rate};
 use crate::path::HeaderReport;
-use crate::stream::{Causes, ClockReport, SentCounts, Snapshot, ViewReport};
+use crate::stream::{Cause, Causes, ClockReport, SentCounts, Snapshot, ViewReport};
 
 /// One interval of a viewer.
 #[derive(Debug, Serialize)]
@@ -34,9 +34,6 @@ pub(crate) struct View {
     pub(crate) latency_ms: Option<f64>,
     pub(crate) omit_s: f64,
     pub(crate) report: Option<ViewReport>,
-    /// What people see below the report.
-    #[serde(skip)]
-    pub(crate) plot: String,
 }
 
 /// One interval of a server's viewer.
@@ -100,9 +97,7 @@ impl Record for View {
     fn text(&self) -> String {
         let report = self.report.as_ref();
         let report = report.filter(|report| report.frames.received > 0);
-        report.map_or(String::new(), |report| {
-            table(report, self.latency_ms) + &self.plot
-        })
+        report.map_or(String::new(), |report| table(report, self.latency_ms))
     }
 }
 
@@ -203,7 +198,7 @@ fn table(report: &ViewReport, latency_ms: Option<f64>) -> String {
         );
     }
     for (nth, cause) in (0..).zip(causes(&report.causes)) {
-        line(if nth == 0 { "late because" } else { "" }, cause);
+        line(if nth == 0 { "late or lost" } else { "" }, cause);
     }
     if let Some(delay) = &report.delay_ms {
         line(
@@ -263,63 +258,26 @@ fn table(report: &ViewReport, latency_ms: Option<f64>) -> String {
     text.trim_end().to_owned()
 }
 
-/// Says why frames were late, the most frequent cause first.
+/// Says why frames were late or lost, with their shares, the most frequent cause first.
 fn causes(causes: &Causes) -> Vec<String> {
-    let mut counts = [
-        (
-            causes.encoder,
-            "the encoder made more than the path carries",
-        ),
-        (causes.window, "the sender's window or pacing held it back"),
-        (
-            causes.flow_control,
-            "flow control: the viewer read too slowly",
-        ),
-        (causes.queue, "it queued in the network"),
-        (causes.loss, "packets were lost and sent again"),
-    ];
-    counts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
-    let counts = counts.into_iter().filter(|(count, _)| *count > 0);
-    counts
-        .map(|(count, cause)| format!("{cause}: {count}"))
-        .collect()
-}
-
-/// Columns and rows of a plot.
-const PLOT: (usize, usize) = (60, 8);
-
-/// Plots delays in milliseconds over the seconds at which frames arrived: in each column the
-/// longest. Empty without delays.
-pub(crate) fn plot(delays: &[(f64, f64)]) -> String {
-    const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let (Some((first_s, _)), Some((last_s, _))) = (delays.first(), delays.last()) else {
-        return String::new();
+    let words = |cause| match cause {
+        Cause::Encoder => "the encoder took that long",
+        Cause::OwnQueue => "earlier frames went first: more was captured than the path carries",
+        Cause::Window => "the sender's window or pacing held them back",
+        Cause::OthersQueue => "they queued behind others' packets, or the path's delay varied",
+        Cause::Hop => "they queued in routers that report it",
+        Cause::Loss => "packets were lost",
+        Cause::Viewer => "this machine did not take what had come",
     };
-    let (columns, rows) = PLOT;
-    let column_s = ((last_s - first_s) / columns as f64).max(1e-3);
-    let mut longest = vec![0.0_f64; columns];
-    for (at_s, ms) in delays {
-        let column = ((at_s - first_s) / column_s) as usize;
-        let longest = &mut longest[column.min(columns - 1)];
-        *longest = longest.max(*ms);
-    }
-    let most = longest.iter().copied().fold(1e-3, f64::max);
-    let mut text = format!("\n\nlongest delay of a frame in each {column_s:.2} s\n");
-    for row in (0..rows).rev() {
-        let label = match row {
-            _ if row + 1 == rows => format!("{most:.0} ms"),
-            0 => "0".into(),
-            _ => String::new(),
-        };
-        let cell = |ms: &f64| {
-            let eighths = (ms / most * rows as f64 - row as f64) * 8.0;
-            EIGHTHS[(eighths.round() as usize).min(8)]
-        };
-        let cells: String = longest.iter().map(cell).collect();
-        text += &format!("{label:>9} |{}\n", cells.trim_end());
-    }
-    let (from, to) = (format!("{first_s:.1} s"), format!("{last_s:.1} s"));
-    text + &format!("{:>11}{from:<width$}{to:>width$}", "", width = columns / 2)
+    let total = causes.total();
+    let counts = Cause::ALL.map(|cause| (causes.of(cause), words(cause)));
+    let mut counts: Vec<_> = counts.into_iter().filter(|(count, _)| *count > 0).collect();
+    counts.sort_by_key(|(count, _)| std::cmp::Reverse(*count));
+    let share = |count: u64| 100.0 * count as f64 / total as f64;
+    counts
+        .into_iter()
+        .map(|(count, words)| format!("{words}: {count} ({:.0} %)", share(count)))
+        .collect()
 }
 
 fn clock(report: &ViewReport) -> String {
@@ -337,22 +295,6 @@ mod tests {
     use crate::stream::{DelayReport, FrameCounts, StallReport};
 
     #[test]
-    fn a_plot_shows_the_longest_delay_of_each_column() {
-        let delays: Vec<_> = (0..600)
-            .map(|nth| (f64::from(nth) / 10.0, if nth == 305 { 80.0 } else { 20.0 }))
-            .collect();
-        let plot = plot(&delays);
-        let lines: Vec<&str> = plot.trim_start().lines().collect();
-        assert_eq!(lines[0], "longest delay of a frame in each 1.00 s");
-        assert_eq!(lines[1], format!("    80 ms |{}█", " ".repeat(30)));
-        assert_eq!(lines[8], format!("        0 |{}", "█".repeat(60)));
-        assert!(lines[9].trim_start().starts_with("0.0 s") && lines[9].ends_with("59.9 s"));
-        assert_eq!(super::plot(&[]), "");
-        // A hostile server's figures.
-        super::plot(&[(0.0, -1e300), (1e9, 1e300), (0.0, f64::MIN)]);
-    }
-
-    #[test]
     fn a_servers_absurd_claims_still_make_a_table() {
         let report = ViewReport {
             duration_s: 0.0,
@@ -364,7 +306,7 @@ mod tests {
                 ..FrameCounts::default()
             },
             causes: Causes {
-                queue: u64::MAX,
+                others_queue: u64::MAX,
                 loss: 1,
                 ..Causes::default()
             },
@@ -393,7 +335,7 @@ mod tests {
         };
         let table = table(&report, Some(250.0));
         assert_eq!(table.lines().count(), 7);
-        let queued = format!("late because    it queued in the network: {}\n", u64::MAX);
+        let queued = format!("path's delay varied: {} (100 %)\n", u64::MAX);
         assert!(table.contains(&queued), "{table}");
     }
 }

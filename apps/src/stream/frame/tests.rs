@@ -9,7 +9,7 @@ fn any_header() -> impl Strategy<Value = Header> {
         any::<u32>(),
         1..=MAX_FRAME as u32,
         proptest::option::of(0_u8..=254),
-        any::<[u8; 7]>(),
+        any::<[u8; 10]>(),
     )
         .prop_map(
             |((track, sequence), captured_us, bitrate_bps, length, entry, delays)| Header {
@@ -21,13 +21,16 @@ fn any_header() -> impl Strategy<Value = Header> {
                 entry,
                 delays: Delays {
                     encoder_cs: delays[0],
-                    window_cs: delays[1],
-                    flow_control_cs: delays[2],
-                    queue_cs: delays[3],
-                    losses: delays[4],
-                    held_clock_cs: delays[5],
-                    blocked_clock_cs: delays[6],
+                    own_queue_cs: delays[1],
+                    window_cs: delays[2],
+                    flow_control_cs: delays[3],
+                    queue_cs: delays[4],
+                    hop_cs: delays[5],
+                    losses: delays[6],
+                    held_clock_cs: delays[7],
+                    blocked_clock_cs: delays[8],
                 },
+                given_up: Cause::of_byte(delays[9] % 8),
             },
         )
 }
@@ -41,6 +44,7 @@ fn header(length: usize) -> Header {
         length: length as u32,
         entry: Some(0),
         delays: Delays::default(),
+        given_up: None,
     }
 }
 

@@ -1,5 +1,6 @@
 use proptest::prelude::*;
 
+use super::super::lateness::Delays;
 use super::super::track::Track;
 use super::*;
 
@@ -19,6 +20,7 @@ fn arrive(player: &mut Player, sequence: u32, at_ms: i64) -> usize {
         length: 1,
         entry: sequence.is_multiple_of(10).then_some(0),
         delays: Delays::default(),
+        given_up: None,
     };
     let captured_us = 40_000 * i64::from(sequence);
     player
@@ -143,6 +145,7 @@ fn after_a_gap_pictures_are_whole_when_a_recovery_is_complete() {
             length: 1,
             entry,
             delays: Delays::default(),
+            given_up: None,
         };
         let captured_us = 40_000 * i64::from(sequence);
         let content = Bytes::from_static(b"x");
@@ -306,13 +309,13 @@ fn a_fixed_delay_decodes_a_late_beginning_for_what_follows_but_shows_none_of_it(
     assert_eq!(player.first_due_us(), Some(420_000));
     assert_eq!(player.past_freezes.count, 0);
 
-    // Where nothing comes in time, all is dropped after a second.
+    // Where nothing comes in time, all is dropped after two seconds.
     let mut slow = fixed();
     for sequence in 0..100 {
         arrive(&mut slow, sequence, 40 * i64::from(sequence) + 300);
     }
     slow.finish();
-    assert_eq!((slow.counts.late, slow.counts.dropped), (25, 75));
+    assert_eq!((slow.counts.late, slow.counts.dropped), (50, 50));
     assert_eq!((slow.first_due_us(), slow.displayed.len()), (None, 0));
 }
 

@@ -16,6 +16,7 @@ fn frame(sequence: u32, key: bool) -> Frame {
             length: 1,
             entry,
             delays: Delays::default(),
+            given_up: None,
         },
         account: Entry::default(),
         captured: Captured {

@@ -30,6 +30,7 @@ fn header(sequence: u32) -> Header {
         length: 1000,
         entry: (sequence == 0).then_some(0),
         delays: Delays::default(),
+        given_up: None,
     }
 }
 

@@ -109,6 +109,8 @@ pub enum Style {
     Level,
     /// Bars.
     Bars,
+    /// The area below a line.
+    Area,
 }
 
 impl Point {
@@ -126,7 +128,7 @@ impl Style {
             Self::Bold => "bold",
             Self::Dotted => "dotted",
             Self::Dashed | Self::Level => "dashed",
-            Self::Bars => "bar",
+            Self::Bars | Self::Area => "bar",
         }
     }
 
@@ -324,7 +326,14 @@ impl Panel<'_> {
                     on_grid(self.y.at(point.y.unwrap_or(0.0))),
                 )
             };
-            let places: Vec<(i32, i32)> = segment.iter().map(place).collect();
+            let mut places: Vec<(i32, i32)> = segment.iter().map(place).collect();
+            if let (Style::Area, Some(first), Some(last)) =
+                (line.style, places.first().copied(), places.last().copied())
+            {
+                let base = on_grid(self.y.start);
+                places.insert(0, (first.0, base));
+                places.push((last.0, base));
+            }
             path += &path_of(&places);
             if matches!(line.style, Style::Marked | Style::Dotted | Style::Dashed) {
                 places
@@ -395,7 +404,9 @@ fn legend(svg: &mut String, lines: &[Line], warmup: bool, top: f64) -> f64 {
         let colour = format!("c{}", line.colour % COLOURS);
         let class = line.style.class();
         let swatch = match line.style {
-            Style::Bars => format!("<path class=\"bar {colour}\" d=\"M16-10h24v20h-24z\"/>"),
+            Style::Bars | Style::Area => {
+                format!("<path class=\"bar {colour}\" d=\"M16-10h24v20h-24z\"/>")
+            }
             Style::Dotted | Style::Dashed | Style::Level => {
                 format!("<path class=\"{class} ink\" d=\"M0 0h56\"/>")
             }

@@ -58,6 +58,22 @@ fn pictures_are_well_formed_whatever_is_missing() {
 }
 
 #[test]
+fn an_area_goes_down_to_the_axis() {
+    let lines = vec![line(Style::Area, &[Some(1.0), Some(3.0), None, Some(2.0)])];
+    let svg = picture(Axis::Time(0.0, 3.0), lines).inline();
+    let document = roxmltree::Document::parse(&svg).expect("well-formed");
+    let drawn = document
+        .descendants()
+        .find(|node| node.attribute("class") == Some("bar c0"));
+    let path = drawn.and_then(|node| node.attribute("d")).expect("an area");
+    // The axis is 280 half pixels down.
+    assert!(
+        path.starts_with("M124 560l0-") && path.matches(" 560").count() == 2,
+        "{path}"
+    );
+}
+
+#[test]
 fn words_below_an_axis_are_parted_in_the_middle_if_they_are_long() {
     assert_eq!(parted("Reno", 15), ["Reno"]);
     assert_eq!(
