@@ -250,6 +250,22 @@ impl Viewing {
         self.with(|state| state.report(now))
     }
 
+    /// Returns the arrival of each frame of the first pictures, or of the first track without
+    /// pictures, in seconds since the viewer began to wait, and its delay in milliseconds, after the
+    /// warm-up.
+    pub fn delays(&self, now: Instant) -> Vec<(f64, f64)> {
+        let delays = self.with(|state| {
+            let arrivals = state.main().map(Watched::arrivals).unwrap_or_default();
+            let (delays_us, _) = state.delays(arrivals, state.beginning.micros(now));
+            let times_s = arrivals
+                .iter()
+                .map(|arrival| f64::from(arrival.at_ms) / 1e3);
+            let delays_ms = delays_us.into_iter().map(|us| us as f64 / 1e3);
+            times_s.zip(delays_ms).collect()
+        });
+        delays.unwrap_or_default()
+    }
+
     /// Returns what the longest delays of the first pictures, or of the first track without pictures,
     /// were made of, from the first frame on.
     pub fn stacked(&self) -> Option<Stacked> {

@@ -1,6 +1,7 @@
 //! The bulk library against peers that break the protocol: a clear error each time,
 //! never a panic, never a wait without end.
 
+use std::future::poll_fn;
 use std::{sync::Arc, time::Duration};
 
 use crate::pair::{Pair, impatient};
@@ -8,7 +9,7 @@ use evenkeel_apps::AppError;
 use evenkeel_apps::bulk::{
     self, Amount, Direction, Hashing, Job, Local, NoFiles, Outcome, Progress, ServeOptions,
 };
-use quinn::{Connection, RecvStream, SendStream, VarInt};
+use quinn::{Connection, RecvStream, Runtime, SendStream, TokioRuntime, VarInt};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
@@ -173,7 +174,9 @@ async fn a_sender_that_gives_up_is_heard_with_its_reason() {
             let mut data = connection.open_uni().await.unwrap();
             data.write_all(&vec![0; length]).await.unwrap();
             data.reset(VarInt::from_u32(0)).unwrap();
-            tokio::time::sleep(Duration::from_millis(20)).await;
+            let later = TokioRuntime.now() + Duration::from_millis(20);
+            let mut timer = TokioRuntime.new_timer(later);
+            poll_fn(|context| timer.as_mut().poll(context)).await;
             connection.close(VarInt::from_u32(1), b"the disk broke");
         })
         .await

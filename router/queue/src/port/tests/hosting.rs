@@ -264,7 +264,7 @@ fn an_unlimited_port_passes_packets_as_if_its_discipline_were_asked() {
         assert_eq!(port.check_conservation(), Ok(()));
         seen
     };
-    let asked = run(Box::new(Scripted::default()));
+    let asked = run(Box::<Scripted>::default());
     assert!(asked.iter().any(|line| line.contains("Full")), "{asked:?}");
     assert_eq!(run(Box::new(DropTail)), asked);
 }
