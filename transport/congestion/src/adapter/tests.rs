@@ -114,7 +114,8 @@ fn recorded(now: Instant, window: u64) -> (Adapter, Arc<Mutex<Vec<Told>>>) {
         window,
     };
     let path = PathControl::new(Box::new(recorder), PathFeed::default(), now, MTU);
-    (Adapter { path }, told)
+    let window = path.least_window();
+    (Adapter { path, window }, told)
 }
 
 fn heard(told: &Mutex<Vec<Told>>) -> Vec<Told> {
