@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use quinn::{Runtime, TokioRuntime};
 use serde::{Deserialize, Serialize};
 
-use super::run::since;
 use crate::cli::cpu::cpu_time;
 use crate::lock::lock;
 use crate::time::{milliseconds, sleep_until};
@@ -134,6 +133,11 @@ fn parse(stat: &str) -> Option<Ticks> {
         all: user + nice + system + idle + hard + soft + stolen,
         idle,
     })
+}
+
+/// Returns the seconds from one instant to a later one.
+pub(in crate::cli) fn since(begun: Instant, at: Instant) -> f64 {
+    at.saturating_duration_since(begun).as_secs_f64()
 }
 
 #[cfg(test)]

@@ -24,12 +24,12 @@ use crate::cli::output::print;
 use crate::path::HeaderUse;
 use args::{CompareArgs, Directions};
 pub(super) use judge::{Better, Scale};
-pub(super) use machine::Watch;
-use plan::{Plan, Turn};
+pub(super) use machine::{Watch, since};
+use plan::{Plan, Turn, calendar};
 use report::{Comparison, title};
 pub(super) use report::{Metric, quantiles};
-use run::{End, Run, calendar};
-pub(super) use run::{Kind, Measured, Site, since};
+use run::{End, Run};
+pub(super) use run::{Kind, Measured, Site};
 use store::{Store, goes_on};
 
 /// Controllers of a comparison.

@@ -1,13 +1,12 @@
 //! What a comparison consists of.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
 
 use super::args::{CompareArgs, Directions};
 use super::judge::below;
-use super::run::calendar;
 use crate::bulk::Direction;
 use crate::time::micros;
 
@@ -111,6 +110,16 @@ impl Plan {
     pub(super) fn number(&self, controller: &str) -> Option<usize> {
         self.controllers.iter().position(|name| name == controller)
     }
+}
+
+/// Returns the time of the calendar, in seconds since 1970.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "people want to know when a run was, also in another process"
+)]
+pub(super) fn calendar() -> f64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0.0, |now| now.as_secs_f64())
 }
 
 #[cfg(test)]

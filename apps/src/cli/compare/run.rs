@@ -1,6 +1,6 @@
 //! One run of a comparison, over a connection of its own.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use quinn::{Connection, Runtime, TokioRuntime};
 use serde::de::DeserializeOwned;
@@ -175,16 +175,6 @@ impl Site<'_> {
     }
 }
 
-/// Returns the time of the calendar, in seconds since 1970.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "people want to know when a run was, also in another process"
-)]
-pub(super) fn calendar() -> f64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0.0, |now| now.as_secs_f64())
-}
-
 /// Does the run of `turn` after a pause, with `transport`'s controller if this side sends. `is_known`:
 /// the server has answered before.
 ///
@@ -235,9 +225,4 @@ fn refused(site: &Site<'_>, error: &AppError) -> Failure {
     };
     let cause = format!("{} cannot be compared: {error}", site.controller());
     Failure::failed(cause, remedy)
-}
-
-/// Returns the seconds from one instant to a later one.
-pub(in crate::cli) fn since(begun: Instant, at: Instant) -> f64 {
-    at.saturating_duration_since(begun).as_secs_f64()
 }
