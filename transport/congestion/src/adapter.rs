@@ -123,10 +123,8 @@ where
         feed: PathFeed,
     ) -> Box<dyn congestion::Controller> {
         let controller = (self.build)(now, current_mtu);
-        let path = PathControl::new(controller, feed, now, current_mtu);
         Box::new(Adapter {
-            window: path.least_window(),
-            path,
+            path: PathControl::new(controller, feed, now, current_mtu),
         })
     }
 
@@ -139,8 +137,6 @@ where
 #[derive(Debug, Clone)]
 struct Adapter {
     path: PathControl,
-    /// What the path allows since the last event: quinn asks several times for each packet.
-    window: u64,
 }
 
 impl congestion::Controller for Adapter {
@@ -168,7 +164,6 @@ impl congestion::Controller for Adapter {
     ) {
         self.path
             .on_end_acks(now, in_flight, app_limited, largest_acked);
-        self.window = self.path.least_window();
     }
 
     fn on_congestion_event(
@@ -180,16 +175,14 @@ impl congestion::Controller for Adapter {
     ) {
         self.path
             .on_lost(now, sent, is_persistent_congestion, lost_bytes);
-        self.window = self.path.least_window();
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.path.on_mtu(new_mtu);
-        self.window = self.path.least_window();
     }
 
     fn window(&self) -> u64 {
-        self.window.saturating_add(1)
+        self.path.least_window().saturating_add(1)
     }
 
     fn metrics(&self) -> ControllerMetrics {
