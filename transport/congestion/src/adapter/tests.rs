@@ -114,8 +114,7 @@ fn recorded(now: Instant, window: u64) -> (Adapter, Arc<Mutex<Vec<Told>>>) {
         window,
     };
     let path = PathControl::new(Box::new(recorder), PathFeed::default(), now, MTU);
-    let window = path.least_window();
-    (Adapter { path, window }, told)
+    (Adapter { path }, told)
 }
 
 fn heard(told: &Mutex<Vec<Told>>) -> Vec<Told> {
