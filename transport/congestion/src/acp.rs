@@ -38,14 +38,7 @@ pub struct AcpRule {
     congested: bool,
 }
 
-impl AcpRule {
-    /// Eq. (1) in bytes: desired = H_feedback mrtt.
-    fn desired(&self, facts: &Facts<'_>) -> f64 {
-        self.rate * facts.payload * facts.rtts.base.as_secs_f64()
-    }
-}
-
-/// Eq. (2) and (3) per byte acknowledged instead
+/// Eq. (1) in bytes: desired = H_feedback mrtt. Then Eq. (2) and (3) per byte acknowledged instead
 /// of per packet: w <- w + gain (desired - w) acked / w. The share acked / w counts up to 1: an ACK
 /// for more than the window leads to the desired window, not beyond.
 fn next_window(window: f64, desired: f64, congested: bool, acked: f64) -> f64 {
@@ -72,7 +65,7 @@ impl Rule for AcpRule {
     }
 
     fn next(&mut self, window: f64, facts: &Facts<'_>) -> f64 {
-        let desired = self.desired(facts);
+        let desired = self.rate * facts.payload * facts.rtts.base.as_secs_f64();
         // In a recovery period a window may fall, but not grow (RFC 9002, section 7.3.2).
         let acked = if desired > window {
             facts.ack.bytes_after_recovery
@@ -80,10 +73,6 @@ impl Rule for AcpRule {
             facts.ack.bytes
         };
         next_window(window, desired, self.congested, acked as f64)
-    }
-
-    fn granted(&self, facts: &Facts<'_>) -> Option<f64> {
-        Some(self.desired(facts))
     }
 
     fn queueing_share(packets: f64) -> f64 {

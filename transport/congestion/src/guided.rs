@@ -6,7 +6,6 @@
 //! losses would allow, and even the lowest rate still sends often enough to notice a better one.
 
 mod config;
-mod doubt;
 mod fallback;
 mod rule;
 
@@ -22,7 +21,6 @@ use crate::loss_bound::LossBound;
 use crate::row::{ControllerBuild, ControllerRow};
 use crate::sized_rtt::SizedRtt;
 use config::PARAMETERS;
-use doubt::Doubt;
 
 pub use config::Config;
 pub use fallback::FallbackKind;
@@ -69,7 +67,6 @@ pub struct Guided<R> {
     /// Keeps measuring while the rule decides.
     fallback: Box<dyn Controller>,
     bound: LossBound,
-    doubt: Doubt,
     freshness: Freshness,
     /// The least round trip time that an ACK ever measured.
     least_acked: Option<SizedRtt>,
@@ -105,7 +102,6 @@ impl<R: Rule> Guided<R> {
             guidance: None,
             fallback: config.fallback.build(config.initial_window, mtu),
             bound: LossBound::new(config.bound, mtu),
-            doubt: Doubt::new(mtu),
             freshness: Freshness::default(),
             least_acked: None,
             least_echoed: None,
@@ -116,16 +112,11 @@ impl<R: Rule> Guided<R> {
         }
     }
 
-    /// The least round trip, whatever routers say of it.
-    fn plain_rtt(&self) -> Duration {
+    fn rtts(&self) -> Rtts {
         // A QUIC stack reads its clock before it reads its socket. If its process is kept from
         // running in between, an ACK seems to have come early, by as much as all of the round trip.
         let acked = || self.least_acked.map(SizedRtt::rtt);
-        self.least_echoed.or_else(acked).unwrap_or_default()
-    }
-
-    fn rtts(&self) -> Rtts {
-        let plain = self.plain_rtt();
+        let plain = self.least_echoed.or_else(acked).unwrap_or_default();
         let corrected = self
             .corrected_rtt
             .base_rtt(plain, self.corrected_rtt.is_complete());
@@ -150,7 +141,7 @@ impl<R: Rule> Guided<R> {
         }
     }
 
-    /// Lets the fallback continue with the window in force, because feedback has expired or is refuted.
+    /// Lets the fallback continue with the window in force, because feedback has expired.
     fn leave_rule(&mut self) {
         if self.guidance.is_some() {
             self.fallback.resume(self.in_force());
@@ -160,18 +151,8 @@ impl<R: Rule> Guided<R> {
         }
     }
 
-    fn facts<'a>(&self, ack: &'a Ack) -> Facts<'a> {
-        Facts {
-            ack,
-            rtts: self.rtts(),
-            mtu: self.mtu,
-            payload: f64::from(self.mtu) / (f64::from(self.mtu) + f64::from(self.overhead)),
-        }
-    }
-
     fn follow_rule(&mut self, ack: &Ack) {
-        let facts = self.facts(ack);
-        let rtts = facts.rtts;
+        let rtts = self.rtts();
         let window = match self.guidance {
             Some(before) if R::KEEPS_RATE => {
                 let change = rtts.base.div_duration_f64(before.base_rtt);
@@ -186,9 +167,14 @@ impl<R: Rule> Guided<R> {
             Some(before) => before.window,
             None => self.fallback.window() as f64,
         };
+        let facts = Facts {
+            ack,
+            rtts,
+            mtu: self.mtu,
+            payload: f64::from(self.mtu) / (f64::from(self.mtu) + f64::from(self.overhead)),
+        };
         // From the bounded window: one that a lie has raised would otherwise take years to fall.
         let next = self.rule.next(self.within_bound(window), &facts);
-        let next = next.max(self.doubt.least_window());
         let packets = next.max(0.0) / f64::from(self.mtu);
         let queueing = rtts.latest.saturating_sub(rtts.base);
         let considered = Rtts {
@@ -210,7 +196,6 @@ impl<R: Rule> Controller for Guided<R> {
         let least = self.least_echoed.unwrap_or(sample.rtt);
         self.least_echoed = Some(least.min(sample.rtt));
         self.latest_rtt = sample.rtt;
-        self.doubt.on_rtt(sample.rtt);
         if sample.forward_queueing.is_some() || sample.backward_queueing.is_some() {
             self.corrected_rtt.on_path(sample);
         }
@@ -226,11 +211,7 @@ impl<R: Rule> Controller for Guided<R> {
         }
         self.fallback.on_ack(ack);
         self.bound.on_ack(ack);
-        let fresh = self.freshness.holds(ack.now);
-        if let Some(window) = self.rule.granted(&self.facts(ack)).filter(|_| fresh) {
-            self.doubt.on_grant(ack.now, window, self.plain_rtt());
-        }
-        let holds = fresh && !self.doubt.refutes();
+        let holds = self.freshness.holds(ack.now);
         // Do not begin in a recovery period: the rule allows slack beyond its window.
         let may_begin = ack.bytes_after_recovery > 0;
         if holds && (self.guidance.is_some() || may_begin) {
@@ -246,8 +227,6 @@ impl<R: Rule> Controller for Guided<R> {
 
     fn on_round(&mut self, round: &Round) {
         self.fallback.on_round(round);
-        let base = self.plain_rtt();
-        self.doubt.on_round(round, base, self.mtu, self.in_force());
         self.corrected_rtt.end_round();
         if self.guidance.is_none() {
             self.bound.raise_to(self.fallback.window());
@@ -255,7 +234,6 @@ impl<R: Rule> Controller for Guided<R> {
     }
 
     fn on_congestion(&mut self, event: &Congestion) {
-        self.doubt.on_congestion();
         self.bound.on_congestion(event, self.in_force());
         self.fallback.on_congestion(event);
     }

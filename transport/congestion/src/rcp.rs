@@ -22,13 +22,6 @@ pub struct RcpRule {
     rate: f64,
 }
 
-impl RcpRule {
-    /// cwnd = R RTT, in bytes.
-    fn window(&self, facts: &Facts<'_>) -> f64 {
-        self.rate * facts.payload * facts.rtts.smoothed.as_secs_f64()
-    }
-}
-
 impl Rule for RcpRule {
     const FOLLOWS: Feedback = Feedback::Rcp;
 
@@ -43,18 +36,15 @@ impl Rule for RcpRule {
         true
     }
 
+    /// cwnd = R RTT.
     fn next(&mut self, window: f64, facts: &Facts<'_>) -> f64 {
-        let granted = self.window(facts);
+        let granted = self.rate * facts.payload * facts.rtts.smoothed.as_secs_f64();
         if facts.ack.bytes_after_recovery == 0 {
             // In a recovery period a window does not grow (RFC 9002, section 7.3.2).
             window.min(granted)
         } else {
             granted
         }
-    }
-
-    fn granted(&self, facts: &Facts<'_>) -> Option<f64> {
-        Some(self.window(facts))
     }
 
     /// Makes packets leave at R.

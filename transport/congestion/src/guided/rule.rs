@@ -22,11 +22,6 @@ pub trait Rule: Debug + Clone + Send + Sync + 'static {
     /// the samples that came with the ACK, and only while feedback is fresh.
     fn next(&mut self, window: f64, facts: &Facts<'_>) -> f64;
 
-    /// Returns the window in bytes to which the newest grant leads; `None` if it only changes windows.
-    fn granted(&self, _facts: &Facts<'_>) -> Option<f64> {
-        None
-    }
-
     /// The rule sets a rate: its window is the rate times the empty round trip, and changes with
     /// the estimate of that round trip.
     const KEEPS_RATE: bool = true;

@@ -1,7 +1,5 @@
 //! Tests of `guided.rs`.
 
-mod doubt;
-
 use std::time::Instant;
 
 use proptest::prelude::*;

@@ -141,7 +141,7 @@ fn an_acp_sender_sends_the_bytes_of_ip_packets_that_it_is_granted() {
 
 #[test]
 fn an_rcp_sender_sends_what_it_is_granted_from_the_next_round_trip_on() {
-    for rate in [25_000, 50_000, 500_000] {
+    for rate in [5000, 50_000, 500_000] {
         let mut path = Paced::new("rcp:iw=10");
         path.grant(rate);
         path.run(5 * ms(RTT));
@@ -250,18 +250,11 @@ fn a_lie_stops_an_acp_sender_for_a_second_at_most() {
         path.run(Duration::from_secs(5));
         path.told = lie.clone();
         let lied_to = path.run(Duration::from_secs(20));
-        if lie.grant == honest.grant {
-            assert!(lied_to > 1000.0, "{lied_to} bytes/s left: {lie:?}");
-            assert!(
-                lied_to < 510_000.0,
-                "{lied_to} is more than granted: {lie:?}"
-            );
-        } else {
-            assert!(
-                lied_to > 400_000.0,
-                "the path is free: {lied_to} of {lie:?}"
-            );
-        }
+        assert!(lied_to > 1000.0, "{lied_to} bytes/s left: {lie:?}");
+        assert!(
+            lied_to < 510_000.0,
+            "{lied_to} is more than granted: {lie:?}"
+        );
         path.told = honest.clone();
         path.run(Duration::from_secs(1) + 10 * ms(RTT));
         let after = path.run(Duration::from_secs(5));

@@ -91,9 +91,9 @@ fn a_router_that_claims_a_thousandfold_rate_lifts_no_window_above_what_losses_al
 }
 
 #[test]
-fn a_router_that_claims_no_rate_at_all_is_not_believed_for_long() {
+fn a_router_that_claims_no_rate_at_all_does_not_stop_a_connection() {
     for client in [Kind::Noq, Kind::Quinn] {
         let (_, rate) = lied_to(client, 0);
-        assert!(rate > 500_000, "{client:?}: {rate}");
+        assert!((100..100_000).contains(&rate), "{client:?}: {rate}");
     }
 }
