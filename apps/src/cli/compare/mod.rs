@@ -26,10 +26,10 @@ use args::{CompareArgs, Directions};
 pub(super) use judge::{Better, Scale};
 pub(super) use machine::{Watch, since};
 use plan::{Plan, Turn, calendar};
+pub(super) use report::quantiles;
 use report::{Comparison, title};
-pub(super) use report::{Metric, quantiles};
 use run::{End, Run};
-pub(super) use run::{Kind, Measured, Site};
+pub(super) use run::{Kind, Measured, Metric, Site};
 use store::{Store, goes_on};
 
 /// Controllers of a comparison.

@@ -5,9 +5,9 @@ use std::time::Duration;
 use rand_pcg::Pcg64;
 use serde::Serialize;
 
-use super::judge::{Better, LEAST_ROUNDS, Mean, Pair, Scale, best, mean, pair};
+use super::judge::{Better, LEAST_ROUNDS, Mean, Pair, best, mean, pair};
 use super::plan::Plan;
-use super::run::{Kind, Measured, Run};
+use super::run::{Kind, Metric, Run};
 use crate::bulk::{Direction, Quantiles};
 
 /// A run is disturbed if other programs took more of all processors' time than this.
@@ -19,16 +19,6 @@ const LATE_MS: f64 = 100.0;
 /// Or if the round trip before it was longer than is usual by more than this share and these
 /// milliseconds.
 const MOVED: (f64, f64) = (0.25, 2.0);
-
-/// A figure of a run.
-pub(in crate::cli) struct Metric<K> {
-    pub(in crate::cli) name: &'static str,
-    pub(in crate::cli) unit: &'static str,
-    pub(in crate::cli) better: Better,
-    /// What differences are made of; `None` if a difference would not be the controllers'.
-    pub(in crate::cli) scale: Option<Scale>,
-    pub(in crate::cli) value: fn(&Measured<K>) -> Option<f64>,
-}
 
 /// A comparison, as `compare.json` has it.
 #[derive(Debug, Serialize)]

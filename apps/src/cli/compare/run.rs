@@ -6,15 +6,25 @@ use quinn::{Connection, Runtime, TokioRuntime};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::judge::{Better, Scale};
 use super::machine::{Course, Machine};
 use super::plan::{Plan, Turn};
-use super::report::Metric;
 use crate::AppError;
 use crate::bulk::Direction;
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 use crate::cli::net::{Application, Transport};
 use crate::time::{milliseconds, sleep_until};
+
+/// A figure of a run.
+pub(in crate::cli) struct Metric<K> {
+    pub(in crate::cli) name: &'static str,
+    pub(in crate::cli) unit: &'static str,
+    pub(in crate::cli) better: Better,
+    /// What differences are made of; `None` if a difference would not be the controllers'.
+    pub(in crate::cli) scale: Option<Scale>,
+    pub(in crate::cli) value: fn(&Measured<K>) -> Option<f64>,
+}
 
 /// What runs consist of: what is special about what they measured.
 pub(in crate::cli) trait Kind: Serialize + DeserializeOwned + 'static {
