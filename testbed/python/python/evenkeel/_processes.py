@@ -86,7 +86,8 @@ def in_processes(
             workers = list((getattr(pool, "_processes", None) or {}).values())
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in workers:
-                worker.terminate()
+                # SIGTERM may meet a handler that it has inherited.
+                worker.kill()
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
@@ -107,9 +108,8 @@ def positive(name: str, value: Any) -> int:
 
 
 def _begin(work: Callable[[Any, Any], Any], state: Any) -> None:
-    # A terminal sends Ctrl-C to all; the process that began it ends the others, by SIGTERM.
+    # A terminal sends Ctrl-C to all; the process that began it ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     global _work
     _work = (work, state)
 
