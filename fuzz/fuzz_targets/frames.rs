@@ -66,7 +66,7 @@ impl Datagram {
                     length: u32::from(*length % 16),
                     entry: entry.map(|frames| frames % 4),
                     delays: Delays::default(),
-            given_up: None,
+                    given_up: None,
                 };
                 header.fragment(u32::from(*offset % 16), content)
             }
