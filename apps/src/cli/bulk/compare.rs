@@ -7,8 +7,8 @@ use quinn::TokioRuntime;
 use serde::{Deserialize, Serialize};
 
 use crate::AppError;
-use crate::bulk::{self, Amount, Direction, Job, Local, Pings, Progress, Quantiles, Report};
-use crate::cli::compare::{Better, Kind, Measured, Metric, Scale, Site, Watch, quantiles, since};
+use crate::bulk::{self, Amount, Direction, Job, Local, Pings, Progress, Report};
+use crate::cli::compare::{Better, Kind, Measured, Metric, Scale, Site, Watch, since};
 use crate::cli::cpu::cpu_time;
 use crate::cli::failure::Failure;
 use crate::cli::net::{Application, BULK};
@@ -22,47 +22,20 @@ pub(in crate::cli) struct Transfer {
     pub(in crate::cli) pings_lost: u64,
 }
 
-/// A time that is better the lower it is, by 5 %.
-const fn time(
-    name: &'static str,
-    unit: &'static str,
-    value: fn(&Measured<Transfer>) -> Option<f64>,
-) -> Metric<Transfer> {
-    Metric {
-        name,
-        unit,
-        better: Better::Lower,
-        scale: Some(Scale::Ratio(0.05)),
-        value,
-    }
-}
-
 impl Kind for Transfer {
     const APPLICATION: Application = BULK;
 
     const METRICS: &'static [Metric<Self>] = &[
-        Metric {
-            name: "rate",
-            unit: "Mb/s",
-            better: Better::Higher,
-            scale: Some(Scale::Ratio(0.02)),
-            value: |run| run.of.receiver.goodput_bps.map(|rate| rate / 1e6),
-        },
-        Metric {
-            name: "round trip, idle, p50",
-            unit: "ms",
-            better: Better::Lower,
-            scale: None,
-            value: |run| Some(quantiles(run.idle_ms.iter())?.p50),
-        },
-        time("round trip, loaded, p50", "ms", |run| {
-            Some(loaded(run)?.p50)
+        Metric::rate(|run| run.of.receiver.goodput_bps.map(|rate| rate / 1e6)),
+        Metric::idle("round trip, idle, p50"),
+        Metric::time("round trip, loaded, p50", "ms", |run| {
+            Some(run.delayed()?.p50)
         }),
-        time("round trip, loaded, p95", "ms", |run| {
-            Some(loaded(run)?.p95)
+        Metric::time("round trip, loaded, p95", "ms", |run| {
+            Some(run.delayed()?.p95)
         }),
-        time("round trip, loaded, p99", "ms", |run| {
-            Some(loaded(run)?.p99)
+        Metric::time("round trip, loaded, p99", "ms", |run| {
+            Some(run.delayed()?.p99)
         }),
         Metric {
             name: "packets lost",
@@ -71,8 +44,8 @@ impl Kind for Transfer {
             scale: Some(Scale::Difference(0.1)),
             value: |run| Some(run.of.sender.retransmitted_ratio * 100.0),
         },
-        time("time to 1 MB", "s", |run| run.of.receiver.first_1mb_s),
-        time("time to 10 MB", "s", |run| run.of.receiver.first_10mb_s),
+        Metric::time("time to 1 MB", "s", |run| run.of.receiver.first_1mb_s),
+        Metric::time("time to 10 MB", "s", |run| run.of.receiver.first_10mb_s),
     ];
 
     const DELAYS: &'static str = "Round trip beside the data";
@@ -91,7 +64,7 @@ impl Kind for Transfer {
     fn words(measured: &Measured<Self>) -> String {
         let rate = measured.of.receiver.goodput_bps.unwrap_or(0.0) / 1e6;
         let lost = measured.of.sender.retransmitted_ratio * 100.0;
-        let delay = loaded(measured);
+        let delay = measured.delayed();
         let delay = delay.map_or("-".into(), |delay| format!("{:.1} ms", delay.p95));
         format!("{rate:.1} Mb/s, round trip p95 {delay}, {lost:.2} % lost")
     }
@@ -140,8 +113,4 @@ impl Kind for Transfer {
             Measured::new(of, &idle, delays, course)
         }))
     }
-}
-
-fn loaded(run: &Measured<Transfer>) -> Option<Quantiles> {
-    quantiles(run.delays.iter().map(|(_, rtt)| rtt))
 }

@@ -26,7 +26,6 @@ use args::{CompareArgs, Directions};
 pub(super) use judge::{Better, Scale};
 pub(super) use machine::{Watch, since};
 use plan::{Plan, Turn, calendar};
-pub(super) use report::quantiles;
 use report::{Comparison, title};
 use run::{End, Run};
 pub(super) use run::{Kind, Measured, Metric, Site};

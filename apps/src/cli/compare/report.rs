@@ -1,14 +1,12 @@
 //! What a comparison found: figures, intervals, who is best, and what disturbed it.
 
-use std::time::Duration;
-
 use rand_pcg::Pcg64;
 use serde::Serialize;
 
 use super::judge::{Better, LEAST_ROUNDS, Mean, Pair, best, mean, pair};
 use super::plan::Plan;
 use super::run::{Kind, Metric, Run};
-use crate::bulk::{Direction, Quantiles};
+use crate::bulk::Direction;
 
 /// A run is disturbed if other programs took more of all processors' time than this.
 const BUSY: f64 = 0.5;
@@ -199,7 +197,7 @@ pub(super) fn rows<K>(
 
 /// Says in which runs something else than the controllers was at work.
 fn disturbances<K: Kind>(runs: &[Run<K>]) -> Vec<String> {
-    let idle = |run: &Run<K>| Some(quantiles(run.measured.as_ref()?.idle_ms.iter())?.p50);
+    let idle = |run: &Run<K>| Some(run.measured.as_ref()?.idle()?.p50);
     let mut usual: Vec<f64> = runs.iter().filter_map(idle).collect();
     usual.sort_unstable_by(f64::total_cmp);
     let usual = usual.get(usual.len() / 2).copied();
@@ -266,12 +264,4 @@ fn digits(value: f64) -> String {
         v if v >= 0.9995 => format!("{value:.2}"),
         _ => format!("{value:.3}"),
     }
-}
-
-/// Returns the quantiles of times in milliseconds.
-pub(in crate::cli) fn quantiles<'a>(
-    milliseconds: impl Iterator<Item = &'a f64>,
-) -> Option<Quantiles> {
-    let times = milliseconds.map(|ms| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default());
-    Quantiles::of(&times.collect::<Vec<_>>())
 }

@@ -10,7 +10,7 @@ use super::judge::{Better, Scale};
 use super::machine::{Course, Machine};
 use super::plan::{Plan, Turn};
 use crate::AppError;
-use crate::bulk::Direction;
+use crate::bulk::{Direction, Quantiles};
 use crate::cli::client::Client;
 use crate::cli::failure::Failure;
 use crate::cli::net::{Application, Transport};
@@ -24,6 +24,45 @@ pub(in crate::cli) struct Metric<K> {
     /// What differences are made of; `None` if a difference would not be the controllers'.
     pub(in crate::cli) scale: Option<Scale>,
     pub(in crate::cli) value: fn(&Measured<K>) -> Option<f64>,
+}
+
+impl<K> Metric<K> {
+    /// The rate, in Mb/s: better the higher it is, by 2 %.
+    pub(in crate::cli) const fn rate(value: fn(&Measured<K>) -> Option<f64>) -> Self {
+        Self {
+            name: "rate",
+            unit: "Mb/s",
+            better: Better::Higher,
+            scale: Some(Scale::Ratio(0.02)),
+            value,
+        }
+    }
+
+    /// The round trip before the data: no controller's doing.
+    pub(in crate::cli) const fn idle(name: &'static str) -> Self {
+        Self {
+            name,
+            unit: "ms",
+            better: Better::Lower,
+            scale: None,
+            value: |run| Some(run.idle()?.p50),
+        }
+    }
+
+    /// A time: better the lower it is, by 5 %.
+    pub(in crate::cli) const fn time(
+        name: &'static str,
+        unit: &'static str,
+        value: fn(&Measured<K>) -> Option<f64>,
+    ) -> Self {
+        Self {
+            name,
+            unit,
+            better: Better::Lower,
+            scale: Some(Scale::Ratio(0.05)),
+            value,
+        }
+    }
 }
 
 /// What runs consist of: what is special about what they measured.
@@ -144,6 +183,21 @@ impl<K> Measured<K> {
             machine: course.machine,
         }
     }
+
+    /// Returns the quantiles of round trips before the data.
+    pub(in crate::cli) fn idle(&self) -> Option<Quantiles> {
+        quantiles(self.idle_ms.iter().copied())
+    }
+
+    /// Returns the quantiles of `delays`.
+    pub(in crate::cli) fn delayed(&self) -> Option<Quantiles> {
+        quantiles(self.delays.iter().map(|(_, ms)| *ms))
+    }
+}
+
+fn quantiles(milliseconds: impl Iterator<Item = f64>) -> Option<Quantiles> {
+    let times = milliseconds.map(|ms| Duration::try_from_secs_f64(ms / 1e3).unwrap_or_default());
+    Quantiles::of(&times.collect::<Vec<_>>())
 }
 
 impl Site<'_> {

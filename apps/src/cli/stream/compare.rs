@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::system::wall_clock;
 use crate::AppError;
 use crate::bulk::Direction;
-use crate::cli::compare::{Better, Kind, Measured, Metric, Scale, Site, Watch, quantiles};
+use crate::cli::compare::{Better, Kind, Measured, Metric, Scale, Site, Watch};
 use crate::cli::failure::Failure;
 use crate::cli::net::{Application, STREAM};
 use crate::stream::{self, DelayReport, ViewOptions, ViewReport, Viewing};
@@ -25,42 +25,16 @@ pub(in crate::cli) struct Watched {
     report: ViewReport,
 }
 
-/// A delay of frames, in milliseconds.
-const fn delay(
-    name: &'static str,
-    value: fn(&Measured<Watched>) -> Option<f64>,
-) -> Metric<Watched> {
-    Metric {
-        name,
-        unit: "ms",
-        better: Better::Lower,
-        scale: Some(Scale::Ratio(0.05)),
-        value,
-    }
-}
-
 impl Kind for Watched {
     /// A server that is gone is a failed run.
     const APPLICATION: Application = STREAM.without_reconnecting();
 
     const METRICS: &'static [Metric<Self>] = &[
-        Metric {
-            name: "rate",
-            unit: "Mb/s",
-            better: Better::Higher,
-            scale: Some(Scale::Ratio(0.02)),
-            value: |run| run.of.report.throughput_bps.map(|rate| rate / 1e6),
-        },
-        Metric {
-            name: "round trip, idle",
-            unit: "ms",
-            better: Better::Lower,
-            scale: None,
-            value: |run| Some(quantiles(run.idle_ms.iter())?.p50),
-        },
-        delay("frame delay, p50", |run| Some(delays(run)?.p50)),
-        delay("frame delay, p95", |run| Some(delays(run)?.p95)),
-        delay("frame delay, p99", |run| Some(delays(run)?.p99)),
+        Metric::rate(|run| run.of.report.throughput_bps.map(|rate| rate / 1e6)),
+        Metric::idle("round trip, idle"),
+        Metric::time("frame delay, p50", "ms", |run| Some(delays(run)?.p50)),
+        Metric::time("frame delay, p95", "ms", |run| Some(delays(run)?.p95)),
+        Metric::time("frame delay, p99", "ms", |run| Some(delays(run)?.p99)),
         Metric {
             name: "stalled",
             unit: "s",
