@@ -240,7 +240,8 @@ impl Discipline for FqCoDel {
                 self.end(number);
                 continue;
             }
-            // Else a flow that sends a packet at a time would always go first.
+            // A queue that began goes behind the others even if it is empty: else a flow that sends
+            // a packet at a time would always go first (RFC 8290, section 4.2).
             self.hosts.part(&mut self.queues, number);
             let queue = &mut self.queues[number];
             queue.host = self.hosts.fuller(queue.ends, Some(queue.host));
