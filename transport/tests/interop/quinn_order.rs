@@ -81,12 +81,12 @@ impl Recorder {
         last.map(|(_, call)| *call)
     }
 
-    /// Whether the driver has been polled since the last step.
-    fn has_polled(&self) -> bool {
+    /// Whether quinn has asked for the window, and ended that poll, since the last step.
+    fn has_asked(&self) -> bool {
         let calls = self.calls();
         let mut after = calls.iter().rev().take_while(|call| **call != Call::Step);
         let ended = after.position(|call| *call == Call::PollEnds);
-        ended.is_some() && after.any(|call| *call == Call::PollBegins)
+        ended.is_some() && after.any(|call| *call == Call::Window)
     }
 
     fn calls(&self) -> Vec<Call> {
@@ -272,22 +272,34 @@ fn left(recorder: &Recorder) -> Vec<u64> {
 fn quinn_builds_only_acks_behind_a_closed_window() {
     recorded(Recorder::default(), async |recorder, _, near, far| {
         transfer(&near, &far, 10_000).await;
+        // The server retires the handshake's connection ID. Until it has another in its place,
+        // quinn has more to send than ACKs, and holds them back with it.
+        while near.stats().frame_tx.new_connection_id < 5 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         // A packet must leave room for a byte more.
         recorder.set_window(MTU);
         recorder.note(Call::Step);
-        transfer(&far, &near, 10_000).await;
+        // At the stream's end quinn would have MAX_STREAMS to send.
+        let mut open = far.open_uni().await.expect("a stream");
+        open.write_all(&[7; 10_000]).await.expect("it is open");
+        let mut stream = near.accept_uni().await.expect("a stream");
+        let arrived = stream.read_exact(&mut [0; 10_000]).await;
+        arrived.expect("it arrives");
+        while left(&recorder).is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
         let acks = left(&recorder);
-        assert!(
-            !acks.is_empty() && acks.iter().all(|bytes| *bytes < 100),
-            "{acks:?}"
-        );
+        let are_acks = |left: &[u64]| left.iter().all(|bytes| *bytes < 100);
+        assert!(are_acks(&acks), "{acks:?}");
         recorder.note(Call::Step);
         let mut stream = near.open_uni().await.expect("a stream");
         stream.write_all(&[7; 10_000]).await.expect("it is open");
-        while !recorder.has_polled() {
+        while !recorder.has_asked() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        assert_eq!(left(&recorder), [0; 0]);
+        let acks = left(&recorder);
+        assert!(are_acks(&acks), "{acks:?}");
         recorder.set_window(MTU + 1);
         stream.finish().expect("it is open");
         let mut stream = far.accept_uni().await.expect("a stream");
