@@ -147,6 +147,22 @@ async fn transfer(near: &Connection, far: &Connection, bytes: usize) {
     tokio::join!(sending, receiving);
 }
 
+/// Waits until the client has no more to send, and all that it has sent is acknowledged.
+#[expect(clippy::disallowed_methods, reason = "it waits for a real socket")]
+async fn settle(near: &Connection, far: &Connection) {
+    // The server retires the handshake's connection ID, and gets another in its place.
+    while near.stats().frame_tx.new_connection_id < 5 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    transfer(near, far, 10_000).await;
+    // What a timeout has made quinn send again is acknowledged later.
+    let mut before = None;
+    while before != Some(near.stats().udp_rx.datagrams) {
+        before = Some(near.stats().udp_rx.datagrams);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 fn transferred(recorder: Recorder) -> Arc<Recorder> {
     recorded(recorder, async |_, _, near, far| {
         transfer(&near, &far, 1_000_000).await;
@@ -208,9 +224,10 @@ fn quinn_asks_for_the_window_twice_for_each_packet() {
             Call::Sent(bytes) => {
                 // A datagram of the handshake has several packets.
                 if bytes > MTU {
-                    // quinn asks for no probe of a timeout: two at most.
+                    // quinn asks for no probe of a timeout: two at most. It asks, and ends the batch,
+                    // before a packet that retransmits less than the batch's others hold.
                     let expected = 2 * bytes.div_ceil(MTU);
-                    assert!(asked % 2 == 0 && (expected - 4..=expected).contains(&asked));
+                    assert!(asked % 2 == 0 && (expected - 4..=expected + 2).contains(&asked));
                     batches += u64::from(asked == expected);
                 }
                 asked = 0;
@@ -245,6 +262,7 @@ fn quinn_batches_ten_and_ends_a_poll_after_twenty() {
         match call {
             Call::PollBegins => in_poll = 0,
             Call::Sent(bytes) => {
+                assert!(in_poll < 20, "the poll has not ended");
                 let datagrams = bytes.div_ceil(MTU);
                 in_poll += datagrams;
                 most_in_poll = most_in_poll.max(in_poll);
@@ -253,7 +271,8 @@ fn quinn_batches_ten_and_ends_a_poll_after_twenty() {
             _ => {}
         }
     }
-    assert_eq!((most_in_batch, most_in_poll), (10, 20));
+    assert_eq!(most_in_batch, 10);
+    assert!(most_in_poll >= 20, "{most_in_poll}");
 }
 
 /// The datagrams that left after the last step.
@@ -271,12 +290,7 @@ fn left(recorder: &Recorder) -> Vec<u64> {
 #[expect(clippy::disallowed_methods, reason = "it waits for a real socket")]
 fn quinn_builds_only_acks_behind_a_closed_window() {
     recorded(Recorder::default(), async |recorder, _, near, far| {
-        transfer(&near, &far, 10_000).await;
-        // The server retires the handshake's connection ID. Until it has another in its place,
-        // quinn has more to send than ACKs, and holds them back with it.
-        while near.stats().frame_tx.new_connection_id < 5 {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
+        settle(&near, &far).await;
         // A packet must leave room for a byte more.
         recorder.set_window(MTU);
         recorder.note(Call::Step);
@@ -311,14 +325,13 @@ fn quinn_builds_only_acks_behind_a_closed_window() {
 #[test]
 fn quinn_holds_a_close_back_behind_a_full_window() {
     recorded(Recorder::default(), async |recorder, client, near, far| {
-        transfer(&near, &far, 10_000).await;
+        settle(&near, &far).await;
         recorder.set_window(1);
         let mut stream = near.open_uni().await.expect("a stream");
         stream.write_all(&[7; 10_000]).await.expect("it is open");
-        recorder.note(Call::Step);
         near.close(0_u32.into(), b"done");
         client.wait_idle().await;
-        assert_eq!(left(&recorder), [0; 0]);
+        assert!(far.close_reason().is_none());
     });
 }
 
