@@ -79,7 +79,8 @@ impl Comparison {
         let new = Bounds {
             at_us: answered,
             least_us: server - answered,
-            most_us: server - asked,
+            // Since the sender's reading its clock may have gained.
+            most_us: server - asked + drift_us(answered - asked),
         };
         // A contradiction means that a clock was set.
         let known = self.now.and_then(|now| now.at(answered).and(new));
@@ -158,7 +159,7 @@ impl Bounds {
     /// Returns what they say of another time.
     fn at(self, at_us: i64) -> Self {
         let apart_us = at_us.saturating_sub(self.at_us).saturating_abs();
-        let drift_us = apart_us / (1_000_000 / DRIFT_PPM) + i64::from(apart_us > 0);
+        let drift_us = drift_us(apart_us);
         Self {
             at_us,
             least_us: self.least_us.saturating_sub(drift_us),
@@ -175,6 +176,11 @@ impl Bounds {
         };
         (both.least_us <= both.most_us).then_some(both)
     }
+}
+
+/// How far clocks may drift apart in this time, rounded up.
+fn drift_us(apart_us: i64) -> i64 {
+    apart_us / (1_000_000 / DRIFT_PPM) + i64::from(apart_us > 0)
 }
 
 /// A reading as a signed number, so small that sums of a few cannot overflow.
@@ -194,11 +200,12 @@ mod tests {
         // The sender's clock is 4 s ahead; 5 ms there, 35 ms back.
         clocks.exchange(1_000_000, 5_005_000, 1_040_000);
         let first = clocks.bounds(1_040_000);
-        assert_eq!((first.offset_us(), first.error_ms()), (3_985_000, 20.0));
+        // 2 us of drift on the way back.
+        assert_eq!((first.offset_us(), first.error_ms()), (3_985_001, 20.001));
         // A frame took 2 ms.
         clocks.frame(5_100_000, 1_102_000);
         let second = clocks.bounds(1_102_000);
-        assert_eq!((second.least_us, second.most_us), (3_998_000, 4_005_002));
+        assert_eq!((second.least_us, second.most_us), (3_998_000, 4_005_004));
         // 30 ms there, 1 ms back: only the second half tells something new.
         clocks.exchange(1_200_000, 5_230_000, 1_231_000);
         let third = clocks.bounds(1_231_000);
