@@ -51,6 +51,13 @@ impl Missing {
         };
     }
 
+    /// Forgets what is missing after this number: it may yet come. Returns how many frames that is.
+    pub(super) fn forget_after(&mut self, number: u32) -> u64 {
+        let later = self.gaps.split_off(&number.saturating_add(1));
+        let frames = later.iter().map(|(from, (to, _))| u64::from(to - from) + 1);
+        frames.sum()
+    }
+
     /// Counts the frames that did not come. What the sender says nothing of was lost on its way.
     pub(super) fn causes(&self) -> Causes {
         let mut causes = self.lost;

@@ -319,15 +319,22 @@ impl Player {
     }
 
     /// Stops watching at `now_us`: ends a freeze that lasts, and shows the remaining frames when
-    /// they are due.
+    /// they are due. None of these counts as damaged: what they refer to may yet come.
     pub(super) fn cut(&mut self, now_us: i64) -> Vec<Bytes> {
         let mut shown = self.advance(now_us);
         self.past_freezes = self.freezes(now_us);
         if let Some(screen) = &mut self.shown {
             screen.at_us = screen.at_us.max(now_us);
         }
+        let damaged = (self.counts.damaged, self.measured.damaged);
         shown.append(&mut self.finish());
+        (self.counts.damaged, self.measured.damaged) = damaged;
         shown
+    }
+
+    /// Returns the number of the newest frame that was shown.
+    pub(super) fn last_shown(&self) -> Option<u32> {
+        self.shown.map(|shown| shown.sequence)
     }
 
     /// Returns the freezes until `now_us`, including one that lasts; for a running stream.

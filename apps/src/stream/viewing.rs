@@ -229,7 +229,7 @@ impl Viewing {
         self.with(|state| {
             state.figures.last = Some(now);
             let now_us = state.beginning.micros(now);
-            state.each(|track| track.player.cut(now_us));
+            state.each(|track| track.cut(now_us));
             std::mem::take(&mut state.shown)
         })
         .unwrap_or_default()

@@ -29,6 +29,8 @@ pub(super) struct Watched {
     /// The lowest and the highest frame number of the present one.
     sequences: Option<(u32, u32)>,
     missing: Missing,
+    /// Frames between those that were not due when the viewer stopped watching, and may yet come.
+    not_due: u64,
     /// The player's freezes when the warm-up ended.
     stood: Option<Freezes>,
     bitrate: Option<Bitrates>,
@@ -68,6 +70,7 @@ impl Watched {
             expected: 0,
             sequences: None,
             missing: Missing::default(),
+            not_due: 0,
             stood: None,
             bitrate: None,
         }
@@ -111,6 +114,17 @@ impl Watched {
         self.player.rejoin()
     }
 
+    /// Stops watching at `now_us`, as [`Player::cut`] does: what is missing after the last frame
+    /// shown is not lost.
+    pub(super) fn cut(&mut self, now_us: i64) -> Vec<Bytes> {
+        let mut shown = self.player.advance(now_us);
+        if let Some(last) = self.player.last_shown() {
+            self.not_due = self.missing.forget_after(last);
+        }
+        shown.append(&mut self.player.cut(now_us));
+        shown
+    }
+
     /// Returns the arrivals and delays of frames after the warm-up.
     pub(super) fn arrivals(&self) -> &[Displayed] {
         &self.arrivals
@@ -122,7 +136,7 @@ impl Watched {
         let present = (self.sequences).map_or(0, |(first, last)| u64::from(last - first) + 1);
         FrameCounts {
             received,
-            lost: (self.expected + present).saturating_sub(received),
+            lost: (self.expected + present).saturating_sub(received + self.not_due),
             ..self.player.measured
         }
     }

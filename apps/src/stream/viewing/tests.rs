@@ -100,6 +100,21 @@ fn lost_frames_are_those_between_the_first_and_the_last_that_came() {
 }
 
 #[test]
+fn what_is_missing_and_not_yet_due_when_the_viewer_leaves_is_not_lost() {
+    let began = epoch();
+    let viewing = begin(began, Duration::ZERO, Comparison::default());
+    for sequence in (0..40).filter(|sequence| ![10, 38].contains(sequence)) {
+        receive(&viewing, began, sequence, 20);
+    }
+    viewing.cut(began + ms(1980));
+    let report = viewing.report(began + ms(1980)).unwrap();
+    assert_eq!((report.frames.received, report.frames.lost), (38, 1));
+    assert_eq!(report.causes.total(), 1);
+    // 11 to 37; what 39 refers to may yet come.
+    assert_eq!(report.frames.damaged, 27);
+}
+
+#[test]
 fn frames_received_in_the_warm_up_and_shown_after_it_are_not_counted() {
     let began = epoch();
     let viewing = begin(began, ms(1000), Comparison::default());
