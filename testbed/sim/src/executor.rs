@@ -18,7 +18,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use quinn::{AsyncTimer, AsyncUdpSocket, Runtime, TimeSource};
 
-use queue::Queue;
+use queue::{ITEMS, Queue, Scheduled};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -159,8 +159,7 @@ impl Core {
     /// Asks for a link wake-up at `at` (or now, if that has passed).
     pub(crate) fn schedule_link(&self, at: Instant, link: usize) {
         let at = self.nanos(at);
-        let link = u32::try_from(link).expect("scenarios have fewer links");
-        lock(&self.events).queue.push(at, Event::Link(link));
+        lock(&self.events).queue.push(at, Event::Link(link).item());
     }
 
     fn nanos(&self, at: Instant) -> u64 {
@@ -184,9 +183,9 @@ impl Core {
         let event = events.queue.pop()?;
         let now = at.max(self.now_ns.load(Ordering::Relaxed));
         self.now_ns.store(now, Ordering::Relaxed);
-        Some(match event {
-            Event::Link(link) => Fired::Link(link as usize),
-            Event::Timer { slot, generation } => events.fire_timer(slot, generation, at),
+        Some(match Event::of(event.item) {
+            Event::Link(link) => Fired::Link(link),
+            Event::Timer(slot) => events.fire_timer(slot, event),
         })
     }
 }
@@ -224,11 +223,9 @@ impl SimRuntime {
 impl Runtime for SimRuntime {
     fn new_timer(&self, i: Instant) -> Pin<Box<dyn AsyncTimer>> {
         let at = self.0.nanos(i);
-        let (slot, generation) = lock(&self.0.events).new_timer(at);
         Box::pin(SimTimer {
+            slot: lock(&self.0.events).new_timer(at),
             core: self.0.clone(),
-            slot,
-            generation,
         })
     }
 
@@ -259,20 +256,19 @@ impl TimeSource for SimRuntime {
 #[derive(Debug)]
 struct SimTimer {
     core: Arc<Core>,
-    slot: u32,
-    generation: u32,
+    slot: usize,
 }
 
 impl AsyncTimer for SimTimer {
     fn reset(self: Pin<&mut Self>, i: Instant) {
         let at = self.core.nanos(i);
-        lock(&self.core.events).reset_timer(self.slot, self.generation, at);
+        lock(&self.core.events).reset_timer(self.slot, at);
     }
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let now = self.core.now_ns.load(Ordering::Relaxed);
         let mut events = lock(&self.core.events);
-        let timer = events.timer(self.slot);
+        let timer = &mut events.timers[self.slot];
         if timer.deadline <= now {
             return Poll::Ready(());
         }
@@ -293,16 +289,17 @@ impl Drop for SimTimer {
 /// What is to happen, in order of time and, within an instant, of scheduling.
 #[derive(Default)]
 struct Events {
-    queue: Queue<Event>,
+    queue: Queue,
     timers: Vec<Timer>,
-    free: Vec<u32>,
+    free: Vec<usize>,
 }
 
 /// quinn moves its timers with almost every packet, mostly to a later instant. A timer
 /// therefore keeps at most one *useful* heap entry, which is pushed on when it fires early.
 #[derive(Default)]
 struct Timer {
-    generation: u32,
+    /// How many events were scheduled before it: those of earlier timers in its slot are leftovers.
+    born: u64,
     deadline: u64,
     /// Time of the heap entry that counts; others of this timer are leftovers.
     scheduled: Option<u64>,
@@ -310,46 +307,40 @@ struct Timer {
 }
 
 impl Events {
-    fn timer(&mut self, slot: u32) -> &mut Timer {
-        &mut self.timers[slot as usize]
-    }
-
-    fn new_timer(&mut self, at: u64) -> (u32, u32) {
+    fn new_timer(&mut self, at: u64) -> usize {
         let slot = self.free.pop().unwrap_or_else(|| {
             self.timers.push(Timer::default());
-            u32::try_from(self.timers.len() - 1).expect("fewer timers fill the memory")
+            self.timers.len() - 1
         });
-        let generation = self.timer(slot).generation;
-        self.reset_timer(slot, generation, at);
-        (slot, generation)
+        self.timers[slot].born = self.queue.scheduled();
+        self.reset_timer(slot, at);
+        slot
     }
 
-    fn reset_timer(&mut self, slot: u32, generation: u32, at: u64) {
-        let timer = self.timer(slot);
+    fn reset_timer(&mut self, slot: usize, at: u64) {
+        let timer = &mut self.timers[slot];
         timer.deadline = at;
         if timer.scheduled.is_none_or(|scheduled| at < scheduled) {
             timer.scheduled = Some(at);
-            self.queue.push(at, Event::Timer { slot, generation });
+            self.queue.push(at, Event::Timer(slot).item());
         }
     }
 
-    fn free_timer(&mut self, slot: u32) {
-        let timer = self.timer(slot);
-        timer.generation = timer.generation.wrapping_add(1);
+    fn free_timer(&mut self, slot: usize) {
+        let timer = &mut self.timers[slot];
         timer.scheduled = None;
         timer.waker = None;
         self.free.push(slot);
     }
 
-    fn fire_timer(&mut self, slot: u32, generation: u32, at: u64) -> Fired {
-        let timer = self.timer(slot);
-        if timer.generation != generation || timer.scheduled != Some(at) {
+    fn fire_timer(&mut self, slot: usize, Scheduled { at, number, .. }: Scheduled) -> Fired {
+        let timer = &mut self.timers[slot];
+        if number <= timer.born || timer.scheduled != Some(at) {
             return Fired::Nothing;
         }
         if timer.deadline > at {
             timer.scheduled = Some(timer.deadline);
-            let deadline = timer.deadline;
-            self.queue.push(deadline, Event::Timer { slot, generation });
+            self.queue.push(timer.deadline, Event::Timer(slot).item());
             return Fired::Nothing;
         }
         timer.scheduled = None;
@@ -363,10 +354,27 @@ enum Fired {
     Nothing,
 }
 
-#[derive(Clone, Copy)]
 enum Event {
-    Timer { slot: u32, generation: u32 },
-    Link(u32),
+    Timer(usize),
+    Link(usize),
+}
+
+impl Event {
+    /// What stands for it in the queue: twice its index, and one more for a link.
+    fn item(self) -> u32 {
+        let (Self::Timer(index) | Self::Link(index)) = self;
+        let item = 2 * index + usize::from(matches!(self, Self::Link(_)));
+        let item = u32::try_from(item).ok().filter(|item| *item < ITEMS);
+        item.expect("eight million links or timers fill the memory")
+    }
+
+    fn of(item: u32) -> Self {
+        let index = (item / 2) as usize;
+        match item % 2 {
+            0 => Self::Timer(index),
+            _ => Self::Link(index),
+        }
+    }
 }
 
 /// Numbers of the tasks to poll, in order.
