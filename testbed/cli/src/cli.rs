@@ -210,6 +210,8 @@ pub(crate) enum CliError {
     Controllers(SpecError),
     #[error("--set gives several values to {0} and to {1}; compare over one key at a time")]
     TwoSweeps(String, String),
+    #[error("--set {0}: the comparison sets it; use {1}")]
+    SetByCompare(String, &'static str),
     #[error(transparent)]
     Comparison(#[from] report::ComparisonError),
     #[error(transparent)]
@@ -253,6 +255,7 @@ impl CliError {
             | Self::Twice(_)
             | Self::Controllers(_)
             | Self::TwoSweeps(..)
+            | Self::SetByCompare(..)
             | Self::NoFlow(..)
             | Self::Log(_) => 2,
             #[cfg(feature = "experiments")]

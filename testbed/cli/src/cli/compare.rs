@@ -145,6 +145,7 @@ pub(super) fn compare(
         .take(arguments.seeds as usize)
         .collect();
     let (groups, flows) = groups(&first, &arguments.flows)?;
+    refuse_what_compare_sets(&plain_sets, key, &groups)?;
     let out = arguments.out(&first, &seeds);
     // All scenarios are checked before the first runs.
     let mut tasks = Vec::new();
@@ -344,4 +345,50 @@ fn groups(scenario: &Scenario, names: &[String]) -> Result<(Vec<usize>, Vec<Stri
     };
     let numbers = names.iter().map(find).collect::<Result<_, _>>()?;
     Ok((numbers, names.to_vec()))
+}
+
+/// Refuses overrides that the comparison's own would replace: of a compared flow's controller, and
+/// several seeds.
+fn refuse_what_compare_sets(
+    plain_sets: &[String],
+    swept: Option<&str>,
+    groups: &[usize],
+) -> Result<(), CliError> {
+    let plain = plain_sets.iter().filter_map(|set| set.split_once('='));
+    let mut keys = plain.map(|(key, _)| key).chain(swept);
+    let is_compared = |key: &str| {
+        let compared = |group| key == format!("flows.{group}.controller");
+        groups.iter().any(compared)
+    };
+    if let Some(key) = keys.find(|key| is_compared(key)) {
+        return Err(CliError::SetByCompare(key.into(), "--controllers"));
+    }
+    match swept {
+        Some("seed") => Err(CliError::SetByCompare("seed".into(), "--seed and --seeds")),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_override_that_the_comparison_would_replace_is_refused() {
+        let refused = |plain: &[&str], swept| {
+            let plain: Vec<String> = plain.iter().map(|set| (*set).to_owned()).collect();
+            let refused = refuse_what_compare_sets(&plain, swept, &[0, 2]);
+            refused.err().map(|error| error.to_string())
+        };
+        for error in [
+            refused(&["flows.2.controller=reno"], None),
+            refused(&[], Some("flows.0.controller")),
+        ] {
+            let error = error.expect("it is refused");
+            assert!(error.ends_with("use --controllers"), "{error}");
+        }
+        let error = refused(&["duration_s=3"], Some("seed")).expect("it is refused");
+        assert!(error.ends_with("use --seed and --seeds"), "{error}");
+        assert_eq!(refused(&["seed=3"], Some("flows.1.controller")), None);
+    }
 }

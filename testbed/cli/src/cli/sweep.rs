@@ -15,17 +15,19 @@ pub(super) struct Sweep {
 pub(super) fn sweep(overrides: &[String]) -> Result<(Vec<String>, Option<Sweep>), CliError> {
     let (mut plain, mut found) = (Vec::new(), None::<Sweep>);
     for set in overrides {
-        let several = set.split_once('=').map(|(key, text)| (key, values(text)));
-        match several.filter(|(_, values)| values.len() > 1) {
-            None => plain.push(set.clone()),
-            Some((key, values)) => {
-                let key = key.trim().to_owned();
-                if let Some(other) = found {
-                    return Err(CliError::TwoSweeps(other.key, key));
-                }
-                found = Some(Sweep { key, values });
-            }
+        let Some((key, text)) = set.split_once('=') else {
+            plain.push(set.clone());
+            continue;
+        };
+        let (key, values) = (key.trim().to_owned(), values(text));
+        if let [one] = &*values {
+            plain.push(format!("{key}={one}"));
+            continue;
         }
+        if let Some(other) = found {
+            return Err(CliError::TwoSweeps(other.key, key));
+        }
+        found = Some(Sweep { key, values });
     }
     Ok((plain, found))
 }
@@ -111,6 +113,8 @@ mod tests {
         assert_eq!(plain, ["duration_s=3"]);
         let swept = swept.expect("several values");
         assert_eq!((&*swept.key, swept.values.len()), ("links.0.loss", 2));
+        let (plain, swept) = sweep(&["links.0.loss=0,0".into()]).expect("one value");
+        assert_eq!((plain, swept), (vec!["links.0.loss=0".into()], None));
         let two = ["a=1,2", "b=3,4"].map(String::from);
         let error = sweep(&two).expect_err("two keys").to_string();
         assert!(error.contains("to a and to b"), "{error}");

@@ -164,6 +164,33 @@ fn cross_traffic_and_files_reach_containers() {
 }
 
 #[test]
+#[ignore = "compares real time; .ci/full runs it"]
+fn a_sender_in_a_container_sends_nothing_while_it_is_paused() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    one_of_three_tries(|| {
+        let (child, directory) = start(&[
+            "duration_s=9",
+            "warmup_s=1",
+            "flows.0.pauses=[{start_s=3, length_s=4}]",
+        ]);
+        result_of(child);
+        let series = std::fs::read(directory.path().join("series.json")).expect("it is there");
+        let series: serde_json::Value = serde_json::from_slice(&series).expect("JSON");
+        let rates = series["flows"][0]["rate_bps"].as_array().expect("rates");
+        // Signals come tenths of a second late, and the queue drains.
+        let mean = |from: usize, to: usize| {
+            rates[from..to].iter().map(number).sum::<f64>() / (to - from) as f64
+        };
+        assert!(mean(20, 30) > 0.0, "{rates:?}");
+        assert_eq!(mean(50, 65), 0.0, "{rates:?}");
+        assert!(mean(80, 90) > 0.0, "{rates:?}");
+    });
+}
+
+#[test]
 #[ignore = "needs containers; .ci/full runs it"]
 fn a_run_in_containers_that_is_interrupted_leaves_nothing_behind() {
     if !can_run() {

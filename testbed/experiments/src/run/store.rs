@@ -27,7 +27,7 @@ pub enum StoreError {
     #[error("cannot read {path}: {1}; name a directory that league or reproduce has written", path = .0.display())]
     Read(PathBuf, #[source] io::Error),
     /// A file is not what `reproduce` writes, for this reason.
-    #[error("{path} is damaged: {1}; delete it and run reproduce again", path = .0.display())]
+    #[error("{path} is damaged: {1}; delete it and make the runs again", path = .0.display())]
     Damaged(PathBuf, String),
     /// Recorded networks cannot be read.
     #[error(transparent)]

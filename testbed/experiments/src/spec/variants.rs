@@ -1,5 +1,7 @@
 //! Controllers with one part switched off or one constant scaled: what each is worth.
 
+use std::collections::BTreeSet;
+
 use evenkeel_testbed::SWITCHES;
 use evenkeel_testbed::scenario::Controllers;
 
@@ -20,8 +22,8 @@ pub struct Variant {
 }
 
 /// The variants of `bases` without each part of `without`, and with each constant and factor of
-/// `vary`, which are like `beta=x0.8,x1.25`. `all` stands for all parts, or constants. The bases are
-/// from `controllers`.
+/// `vary`, which are like `beta=x0.8,x1.25`. `all` stands for all parts, or constants. Each
+/// variant comes once. The bases are from `controllers`.
 ///
 /// # Errors
 /// In one line that names the option, if a controller has no such part or constant, or a factor is
@@ -32,7 +34,7 @@ pub(crate) fn variants(
     vary: &[String],
     controllers: &Controllers,
 ) -> Result<Vec<Variant>, String> {
-    let mut variants = Vec::new();
+    let mut variants = Vec::<Variant>::new();
     for base in bases {
         for name in without {
             let wrong = |error: String| format!("--without {name}: {error}");
@@ -55,6 +57,8 @@ pub(crate) fn variants(
             }
         }
     }
+    let mut seen = BTreeSet::new();
+    variants.retain(|variant| seen.insert(variant.controller.clone()));
     Ok(variants)
 }
 
@@ -157,6 +161,10 @@ mod tests {
         );
         let found = of("keel:iw=20", &["hold"], &[]).unwrap();
         assert_eq!(found[0].controller, "keel:iw=20,without.hold=true");
+        let twice = of("keel", &[ALL, "hold"], &["beta=x0.8,x0.8"]).unwrap();
+        let named = |name| twice.iter().filter(|one| one.controller == name).count();
+        assert_eq!(named("keel:without.hold=true"), 1);
+        assert_eq!(named("keel:scale.beta=0.8"), 1);
         let controllers = evenkeel_testbed::controllers();
         let all = of("keel", &[ALL], &["all=x1"]).unwrap();
         assert!(all.len() >= 10, "{all:?}");

@@ -234,12 +234,13 @@ impl Platform for Containers {
         command
     }
 
-    /// Waits up to two seconds for a program that has not started yet.
+    /// Waits up to two seconds for a program that has not started yet. `kill` is the shell's own: the
+    /// image has no other.
     fn signal(&self, host: &Host, number: u64, _: &Child, signal: Signal) {
         let (file, signal) = (pid_file(number), signal.as_raw());
         let script = format!(
             "for i in 1 2 3 4 5 6 7 8 9 10; do \
-             [ -s {file} ] && exec kill -{signal} $(cat {file}); sleep 0.2; done"
+             if [ -s {file} ]; then kill -{signal} $(cat {file}); exit; fi; sleep 0.2; done"
         );
         // A program that is gone is no matter.
         let _ = ask(&["exec", &host.label, "sh", "-c", &script], "");

@@ -52,18 +52,31 @@ pub(in crate::cli) struct LeagueArguments {
     /// which NAME.down and NAME.up are the ways there and back of one network
     #[arg(long, value_name = "DIR", conflicts_with_all = ["cases", "random"])]
     traces: Option<PathBuf>,
+    // clap waives `requires` where what is required conflicts with another option: hence the conflicts.
     /// With --traces, the delay each way [default: 20]
-    #[arg(long, value_name = "MS", requires = "traces", value_parser = delay_ms)]
+    #[arg(
+        long,
+        value_name = "MS",
+        requires = "traces",
+        conflicts_with_all = ["cases", "random"],
+        value_parser = delay_ms
+    )]
     delay_ms: Option<f64>,
     /// With --traces, how much may wait each way [default: 1000]
-    #[arg(long, value_name = "N", requires = "traces", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "traces",
+        conflicts_with_all = ["cases", "random"],
+        value_parser = clap::value_parser!(u64).range(1..=1_000_000)
+    )]
     queue_packets: Option<u64>,
     /// The same in bytes
     #[arg(
         long,
         value_name = "BYTES",
         requires = "traces",
-        conflicts_with = "queue_packets",
+        conflicts_with_all = ["cases", "random", "queue_packets"],
         value_parser = clap::value_parser!(u64).range(1500..=1_000_000_000)
     )]
     queue_bytes: Option<u64>,
@@ -275,6 +288,26 @@ mod tests {
         assert_eq!("301-600".parse(), Ok(Numbers(301..=600)));
         for wrong in ["", "0", "0-3", "6-3", "-3", "a", "100001"] {
             assert!(wrong.parse::<Numbers>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn delays_and_queues_of_recorded_networks_are_refused_beside_other_networks() {
+        #[derive(Debug, clap::Parser)]
+        struct Program {
+            #[command(flatten)]
+            _league: LeagueArguments,
+        }
+        let reads = |options: &[&str]| {
+            let arguments = ["league"].iter().chain(options);
+            <Program as clap::Parser>::try_parse_from(arguments).is_ok()
+        };
+        for option in ["--delay-ms", "--queue-packets", "--queue-bytes"] {
+            assert!(reads(&["--traces", "folder", option, "2000"]), "{option}");
+            for others in [&[][..], &["--cases", "start"], &["--random", "3"]] {
+                let options = [others, &[option, "2000"]].concat();
+                assert!(!reads(&options), "{options:?}");
+            }
         }
     }
 }
