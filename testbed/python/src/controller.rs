@@ -145,6 +145,21 @@ impl PyController {
         explained
     }
 
+    /// What a controller that cannot be copied has probably kept.
+    fn without_copy(&self, py: Python<'_>, error: PyErr) -> PyErr {
+        if !error.is_instance_of::<PyTypeError>(py) {
+            return error;
+        }
+        let (name, value) = (self.class.name, error.value(py));
+        let message = format!(
+            "{name}: it cannot be copied: {value}; keep files, locks and generators as attributes \
+             of the class, or define __deepcopy__"
+        );
+        let explained = PyTypeError::new_err(message);
+        explained.set_cause(py, Some(error));
+        explained
+    }
+
     fn wrong(&self, name: &str, value: &Bound<'_, PyAny>) -> PyErr {
         let unit = match name {
             "pacing_rate" => "bytes per second, or None",
@@ -196,7 +211,10 @@ impl Clone for PyController {
         let object = object.and_then(|object| {
             let copied = Python::attach(|py| {
                 let copy = py.import("copy")?.getattr("deepcopy")?;
-                PyResult::Ok(copy.call1((object,))?.unbind())
+                let copied = copy.call1((object,));
+                Ok(copied
+                    .map_err(|error| self.without_copy(py, error))?
+                    .unbind())
             });
             copied.map_err(fail).ok()
         });

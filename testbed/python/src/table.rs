@@ -11,6 +11,7 @@ use std::time::Instant;
 use evenkeel::controller::{ControllerBuild, ControllerRow, SpecParameter, SpecValues, adapt};
 use evenkeel::{Controllers, SharedFactory, SpecError};
 use evenkeel_spec::ParameterKind;
+use evenkeel_spec::document::{NAME_LENGTH, shortened};
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -180,16 +181,19 @@ pub(crate) fn controllers(
 }
 
 fn check_name(name: &str, taken: &Controllers) -> PyResult<()> {
+    // Results have directories of these names.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    let why = if name.is_empty() || !name.chars().all(is_plain) {
-        "write letters, digits and -_."
+    let begins_well = name.starts_with(|c: char| c.is_ascii_alphanumeric());
+    let why = if !begins_well || name.len() > NAME_LENGTH || !name.chars().all(is_plain) {
+        "write letters, digits and -_., at most 64, and begin with a letter or digit"
     } else if taken.rows().iter().any(|row| row.name == name) {
         "the testbed has a controller of this name; choose another"
     } else {
         return Ok(());
     };
     Err(ScenarioError::new_err(format!(
-        "controller {name:?}: {why}"
+        "controller {:?}: {why}",
+        shortened(name)
     )))
 }
 

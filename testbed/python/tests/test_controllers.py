@@ -3,6 +3,7 @@ import json
 import pathlib
 import pickle
 import sys
+import threading
 import traceback
 
 import evenkeel
@@ -115,8 +116,10 @@ def test_parameters_have_the_errors_of_controllers_that_ship():
 def test_names_that_ship_and_classes_that_are_none_are_refused():
     with pytest.raises(evenkeel.ScenarioError, match="the testbed has a controller of this name"):
         evenkeel.register("cubic", Fixed)
-    with pytest.raises(evenkeel.ScenarioError, match="letters, digits"):
-        evenkeel.register("a:b", Fixed)
+    # A result's directory has the name.
+    for name in ("a:b", "", "..", "-a", "ä", "a" * 65):
+        with pytest.raises(evenkeel.ScenarioError, match="letters, digits"):
+            evenkeel.register(name, Fixed)
     with pytest.raises(TypeError, match="no class that inherits"):
         evenkeel.register("mine", object)
 
@@ -285,6 +288,30 @@ def test_a_method_that_nothing_calls_is_refused(hook, meant):
     with pytest.raises(TypeError, match=f"nothing calls {hook}: ") as raised:
         evenkeel.register("wrong", wrong)
     assert meant in str(raised.value)
+
+
+def test_a_method_that_does_nothing_when_it_is_called_is_refused():
+    def generates(self, fact):
+        yield
+
+    async def awaits(self, fact):
+        pass
+
+    for call in ("on_ack", "on_mtu", "resume"):
+        for function in (generates, awaits, 5):
+            wrong = type("Wrong", (evenkeel.Controller,), {call: function})
+            with pytest.raises(TypeError, match=f"{call} is .*; write a method"):
+                evenkeel.register("wrong", wrong)
+
+
+def test_a_controller_that_cannot_be_copied_is_told_what_it_keeps():
+    class Logs(evenkeel.Controller):
+        def __init__(self, mtu):
+            super().__init__(mtu)
+            self.log = threading.Lock()
+
+    with pytest.raises(TypeError, match="logs: it cannot be copied: .*attributes of the class"):
+        evenkeel.run(one("logs"), controllers={"logs": Logs})
 
 
 def test_a_controller_without_a_window_is_told_what_it_lacks():

@@ -1,5 +1,8 @@
 import gc
+import os
 import pathlib
+import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -92,6 +95,59 @@ def test_an_episode_that_is_over_is_kept_no_longer_than_its_successor_begins():
     gc.collect()
     assert before() is None
     env.close()
+
+
+INTERRUPTED = """
+import signal, sys, threading, evenkeel
+from evenkeel.gym import FlowEnv
+
+class Stuck(evenkeel.Controller):
+    def on_ack(self, ack):
+        print("begun", flush=True)
+        while True:
+            pass
+
+evenkeel.register("stuck", Stuck)
+flows = [
+    {"name": "agent", "app": "bulk", "controller": "keel"},
+    {"name": "other", "app": "bulk", "controller": "stuck", "start_s": 1},
+]
+env = FlowEnv({
+    "name": "short", "duration_s": 6, "topology": "dumbbell", "flows": flows,
+    "links": [{"name": "l", "rate_bps": 5e6, "delay_ms": 10}],
+})
+signal.signal(signal.SIGINT, signal.default_int_handler)
+env.reset(seed=1)
+try:
+    while True:
+        env.step([1.0])
+except KeyboardInterrupt:
+    if sys.argv[1] == "raise":
+        raise
+    print([one.name for one in threading.enumerate()])
+    try:
+        env.step([1.0])
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+@pytest.mark.parametrize("how", ["catch", "raise"])
+def test_an_interrupt_ends_an_episode_whose_other_controller_never_returns(how):
+    words = [sys.executable, "-c", INTERRUPTED, how]
+    process = subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout.readline() == "begun\n"
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    if how == "raise":
+        assert err.splitlines()[-1] == "KeyboardInterrupt"
+    else:
+        assert (out, err) == ("['MainThread']\nthe episode is over; call reset\n", "")
+    with pytest.raises(ProcessLookupError):
+        os.killpg(process.pid, 0)
 
 
 def test_gymnasium_finds_no_fault():

@@ -1,3 +1,6 @@
+import collections
+import contextlib
+import functools
 import json
 import multiprocessing
 import os
@@ -5,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import types
 
 import evenkeel
 import numpy as np
@@ -267,6 +271,74 @@ def test_a_fingerprint_follows_code_attributes_and_helpers():
     assert fingerprint([One]) != one
 
 
+def methods_and_properties(last):
+    class Several(evenkeel.Controller):
+        def on_ack(self, ack):
+            self.window += 1
+
+        def on_lost(self, loss):
+            self.window -= 1
+
+        def on_round(self, round):
+            self.window += last
+
+        @property
+        def one(self):
+            return 1
+
+        @property
+        def other(self):
+            return 1 if last == 1 else 2
+
+    return Several
+
+
+def holds(value):
+    return type("Holds", (evenkeel.Controller,), {"held": value})
+
+
+def test_a_fingerprint_follows_the_last_of_many_parts():
+    for made in (
+        lambda last: methods_and_properties(last),
+        lambda last: holds([property(lambda self, value=value: value) for value in (1, 2, last)]),
+    ):
+        assert fingerprint([made(1)]) == fingerprint([made(1)])
+        assert fingerprint([made(1)]) != fingerprint([made(2)])
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda last: np.full(3, last),
+        lambda last: collections.deque([last]),
+        lambda last: collections.OrderedDict(a=last),
+        lambda last: functools.partial(max, last),
+        lambda last: functools.lru_cache(lambda self: last),
+        lambda last: types.SimpleNamespace(gain=last),
+        lambda last: np.random.default_rng(last),
+    ],
+)
+def test_a_fingerprint_follows_what_objects_hold(made):
+    assert fingerprint([holds(made(1))]) == fingerprint([holds(made(1))])
+    assert fingerprint([holds(made(1))]) != fingerprint([holds(made(2))])
+
+
+def test_a_fingerprint_has_any_object_and_installed_packages_by_version(monkeypatch):
+    class Odd(evenkeel.Controller):
+        lock = threading.Lock()
+
+        def on_round(self, round):
+            later(np.mean([1.0]), json.dumps(self.window))
+
+    one = fingerprint([Odd])
+    assert fingerprint([Odd]) == one
+    monkeypatch.setattr(np, "__version__", "0")
+    assert fingerprint([Odd]) != one
+
+    def later(*_):
+        pass
+
+
 @pytest.mark.parametrize("wrong", [{"seeds": 0}, {"seeds": -1}, {"seeds": []}, {"jobs": 0}])
 def test_no_seeds_and_no_processes_are_refused(wrong):
     name, value = next(iter(wrong.items()))
@@ -337,6 +409,49 @@ def test_an_interrupt_ends_all_processes_without_a_word(tmp_path, what, whom, ho
     # None of its group is left.
     with pytest.raises(ProcessLookupError):
         os.killpg(process.pid, 0)
+
+
+WITHIN = """
+import queue, signal
+put, calls = queue.Queue.put, []
+
+def interrupted(self, *words):
+    calls.append(words)
+    # From the second one on another thread wants the lock, too.
+    if len(calls) == 2:
+        self.mutex.acquire()
+        signal.raise_signal(signal.SIGINT)
+        self.mutex.release()
+    put(self, *words)
+
+queue.Queue.put = interrupted
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+def test_an_interrupt_while_the_pool_holds_a_lock_ends_it(tmp_path):
+    words = [sys.executable, "-c", WITHIN + INTERRUPTED, "sweep", str(tmp_path), "busy"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        assert process.communicate(timeout=60)[0].splitlines()[-1] == "ended"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has other signals")
+def test_processes_end_with_the_one_that_began_them(tmp_path):
+    words = [sys.executable, "-c", INTERRUPTED, "sweep", str(tmp_path), "stuck"]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    assert process.stdout.readline() == "begun\n"
+    process.kill()
+    try:
+        # They have its standard output, too.
+        process.communicate(timeout=60)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_controllers_whose_results_would_be_one_directory_are_refused():

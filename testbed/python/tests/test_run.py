@@ -1,4 +1,5 @@
 import json
+import os
 import pathlib
 import pickle
 import subprocess
@@ -10,21 +11,31 @@ import numpy as np
 import pytest
 from conftest import ROOT, SCENARIO, TEXT
 
-DUMBBELL = ROOT / "testbed/scenarios/dumbbell.toml"
-SHORT = {"duration_s": 8, "warmup_s": 2}
+SCENARIOS = ROOT / "testbed/scenarios"
 
 
-def test_the_command_run_and_python_write_the_same_bytes(program, tmp_path):
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [
+        ("dumbbell", {"duration_s": 8, "warmup_s": 2}),
+        ("asymmetric", {"duration_s": 4, "warmup_s": 0}),
+        ("wifi", {"duration_s": 4, "warmup_s": 1, "links.0.loss": 0.01}),
+        ("aqm", {"duration_s": 4, "warmup_s": 1, "flows.0.controller": "vegas:beta=4"}),
+    ],
+)
+def test_the_command_run_and_python_write_the_same_bytes(program, tmp_path, name, sets):
+    file = SCENARIOS / f"{name}.toml"
     command, python = tmp_path / "command", tmp_path / "python"
-    sets = ["--set", "duration_s=8", "--set", "warmup_s=2", "--seed", "3"]
-    words = [program, "-q", "run", str(DUMBBELL), *sets, "--qlog", "--out", str(command), "--json"]
+    words = [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    words = [program, "-q", "run", str(file), *words, "--seed", "3", "--qlog"]
+    words += ["--out", str(command), "--json"]
     printed = subprocess.run(words, check=True, capture_output=True, text=True).stdout
-    result = evenkeel.run(DUMBBELL, seed=3, set=SHORT, out=python, qlog=True)
+    result = evenkeel.run(file, seed=3, set=sets, out=python, qlog=True)
     assert result.json == printed
     files = sorted(path.name for path in command.iterdir())
     assert sorted(path.name for path in python.iterdir()) == files
     assert len(files) > 8
-    assert "bulk.sqlog" in files
+    assert any(name.endswith(".sqlog") for name in files)
     # quinn draws the connection ids that a qlog shows.
     for name in (name for name in files if not name.endswith(".sqlog")):
         assert (command / name).read_bytes() == (python / name).read_bytes(), name
@@ -260,6 +271,19 @@ def test_a_path_may_have_any_name(tmp_path):
     place = tmp_path / "a=1.toml"
     place.write_text(TEXT)
     assert evenkeel.run(str(place)).json == evenkeel.run(TEXT).json
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="paths of other systems are Unicode")
+def test_paths_need_not_be_unicode(program, tmp_path):
+    place, command, python = (tmp_path / os.fsdecode(b"%c\xe9" % one) for one in b"abc")
+    place.write_text(TEXT)
+    subprocess.run([program, "-q", "run", place, "--out", command], check=True)
+    evenkeel.run(place, out=python)
+    for file in command.iterdir():
+        assert file.read_bytes() == (python / file.name).read_bytes(), file.name
+    out = tmp_path / os.fsdecode(b"d\xe9")
+    assert "reno" in str(evenkeel.compare(place, ["reno"], out=out))
+    assert (out / "comparison.html").exists()
 
 
 def test_a_text_that_is_no_unicode_is_an_error_of_the_scenario():

@@ -19,7 +19,7 @@ class Controller:
 
     - ``window``: bytes that may be in flight. A full-size packet has ``self.mtu`` bytes of UDP
       payload; n packets fill a window of n packets. A whole number or a float, which is rounded
-      down. The endpoint never goes below one packet.
+      down. Below one packet, packets leave less often than once a round trip.
     - ``pacing_rate``: bytes per second at which packets leave; ``None`` (the default) spreads the
       window over the round trip.
     - ``slow_start_threshold``: the window in bytes at which slow start ended; ``None`` while in
@@ -91,6 +91,13 @@ class Controller:
         self.window = self.slow_start_threshold = max(window, 2 * self.mtu)
 
 
+#: Functions whose call does nothing yet.
+_DEFERRED = (
+    inspect.isgeneratorfunction,
+    inspect.iscoroutinefunction,
+    inspect.isasyncgenfunction,
+)
+
 #: Called if the class has its own.
 _CALLS = ("on_ack", "on_round", "on_lost", "on_congestion", "on_path")
 
@@ -141,6 +148,12 @@ def _describe(name: str, controller: Type[Controller]) -> Dict[str, Any]:
             close = difflib.get_close_matches(unknown, known, 1, 0.8)
             meant = f"did you mean {close[0]}?" if close else f"use one of {', '.join(known)}"
             raise TypeError(f"controller {name!r}: nothing calls {unknown}: {meant}")
+    for call in (*_CALLS, "on_persistent_congestion", "on_mtu", "resume"):
+        function = getattr(controller, call)
+        if not callable(function) or any(defers(function) for defers in _DEFERRED):
+            raise TypeError(
+                f"controller {name!r}: {call} is {function!r}; write a method without yield and async"
+            )
     own = {call for call in _CALLS if getattr(controller, call) is not getattr(Controller, call)}
     lines = (controller.__doc__ or "").strip().splitlines() if "__doc__" in vars(controller) else []
     return {

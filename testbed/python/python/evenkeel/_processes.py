@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import pickle
+import queue
 import signal
+import threading
 import warnings
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from typing import Any, Callable, Iterator, Optional, Sequence, Tuple
+from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from ._scenario import whole
 
@@ -68,6 +71,7 @@ def in_processes(
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
         pool = ProcessPoolExecutor(jobs, context, _begin, (work, state))
+        interrupts = _Interrupts()
         try:
             with warnings.catch_warnings():
                 # Nothing of this package holds a lock across the fork.
@@ -75,7 +79,11 @@ def in_processes(
                     "ignore", "This process .* is multi-threaded", DeprecationWarning
                 )
                 futures = {pool.submit(_call, item): number for number, item in enumerate(items)}
-            for future in as_completed(futures):
+            ended: "queue.SimpleQueue[Future[Any]]" = queue.SimpleQueue()
+            for future in futures:
+                future.add_done_callback(ended.put)
+            for _ in items:
+                future = interrupts.wait(ended)
                 yield futures[future], future.result()
                 bar.add()
         except BrokenProcessPool as error:
@@ -91,6 +99,36 @@ def in_processes(
             raise
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
+            interrupts.close()
+
+
+class _Interrupts:
+    """Keeps Ctrl-C until ``wait``. Raised within the pool, KeyboardInterrupt would leave one of its
+    locks held for ever, and within a process that begins it would write a traceback."""
+
+    def __init__(self) -> None:
+        self._kept: List[Any] = []
+        handler = signal.getsignal(signal.SIGINT)
+        in_main = threading.current_thread() is threading.main_thread()
+        self._handler = handler if in_main and callable(handler) else None
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, lambda *interrupt: self._kept.append(interrupt))
+
+    def wait(self, ended: "queue.SimpleQueue[Any]") -> Any:
+        """The next of ``ended``; meanwhile answers Ctrl-C as ever."""
+        while True:
+            self._answer()
+            with contextlib.suppress(queue.Empty):
+                return ended.get(timeout=0.1)
+
+    def close(self) -> None:
+        if self._handler is not None:
+            signal.signal(signal.SIGINT, self._handler)
+        self._answer()
+
+    def _answer(self) -> None:
+        if self._kept and self._handler is not None:
+            self._handler(*self._kept.pop())
 
 
 def _cores() -> int:
@@ -110,8 +148,17 @@ def positive(name: str, value: Any) -> int:
 def _begin(work: Callable[[Any, Any], Any], state: Any) -> None:
     # A terminal sends Ctrl-C to all; the process that began it ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     global _work
     _work = (work, state)
+
+
+def _end_with_parent() -> None:
+    """Ends this process with the one that began it, which may be killed without a word."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _call(item: Any) -> Any:

@@ -97,7 +97,9 @@ def command(source: Mapping[str, Any]) -> str:
         if not one.startswith("seed=")
         for word in ("--set", one)
     ]
-    words = ["evenkeel-testbed", "run", source["path"], *sets]
+    # A path need not be Unicode; what is shown is.
+    path = os.fsencode(source["path"]).decode(errors="replace")
+    words = ["evenkeel-testbed", "run", path, *sets]
     return " ".join(_quoted(word) for word in words)
 
 

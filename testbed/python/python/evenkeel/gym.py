@@ -16,6 +16,8 @@ The same scenario, seed and actions give the same observations.
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import math
 import queue
 import threading
@@ -43,8 +45,9 @@ OBSERVATION = (
     "packets acknowledged in the round / window",
 )
 
-#: How long a process that ends waits for a run, in seconds: another controller may never answer.
-_PATIENCE_S = 5.0
+#: How long a run that nobody needs may take to end, in seconds, before it is interrupted: another
+#: controller in Python may never answer.
+_PATIENCE_S = 1.0
 
 #: The smallest window in packets (RFC 9002, section 7.2).
 LEAST_PACKETS = 2
@@ -71,6 +74,7 @@ class FlowEnv(gymnasium.Env):
     An observation has six numbers, which ``OBSERVATION`` names. The episode ends, truncated, with
     the run's duration; ``info["result"]`` is then the run's ``evenkeel.Result``. ``info`` always
     has ``now_s`` and the facts above. What ends the run with an error raises it in ``step``.
+    Ctrl-C ends the episode.
     """
 
     metadata: Dict[str, Any] = {"render_modes": []}
@@ -120,7 +124,7 @@ class FlowEnv(gymnasium.Env):
         self._least_rtt_s, self._highest_rate = math.inf, 0.0
         self._channel = _Channel(self._scenario, chosen, self._set, self._action, self._max_packets)
         # The run ends with an environment that nobody has any more, and with the process.
-        self._finalizer = weakref.finalize(self, self._channel.close, _PATIENCE_S)
+        self._finalizer = weakref.finalize(self, self._channel.close)
         seen = self._channel.next()
         if seen is None:
             raise _native.ScenarioError(
@@ -203,8 +207,9 @@ class _Channel:
         action: str,
         max_packets: int,
     ) -> None:
-        self._seen: "queue.Queue[Any]" = queue.Queue()
-        self._answers: "queue.Queue[Optional[float]]" = queue.Queue()
+        # Ctrl-C leaves no lock of these held.
+        self._seen: "queue.SimpleQueue[Any]" = queue.SimpleQueue()
+        self._answers: "queue.SimpleQueue[Optional[float]]" = queue.SimpleQueue()
         self.ended = False
         self.result: Any = None
         self.agent: Optional[Controller] = None
@@ -212,10 +217,11 @@ class _Channel:
         controllers = {"agent": type("Agent", (_Agent,), decided)}
 
         def work() -> None:
-            try:
-                self._seen.put(run(scenario, seed, set=set, controllers=controllers))
-            except BaseException as error:  # It belongs to the thread that waits.
-                self._seen.put(error)
+            with contextlib.suppress(_Closed):
+                try:
+                    self._seen.put(run(scenario, seed, set=set, controllers=controllers))
+                except BaseException as error:  # It belongs to the thread that waits.
+                    self._seen.put(error)
 
         self._thread = threading.Thread(target=work, name="evenkeel-flow", daemon=True)
         self._thread.start()
@@ -230,7 +236,11 @@ class _Channel:
 
     def next(self) -> Optional[_Seen]:
         """The next round; None when the run is over."""
-        seen = self._seen.get()
+        try:
+            seen = self._seen.get()
+        except BaseException:  # Ctrl-C: a round that nobody has seen would get the next action.
+            self.close()
+            raise
         if isinstance(seen, tuple):
             return seen
         self.ended = True
@@ -243,11 +253,16 @@ class _Channel:
     def answer(self, value: float) -> None:
         self._answers.put(value)
 
-    def close(self, patience_s: Optional[float] = None) -> None:
-        if not self.ended:
-            self._answers.put(None)
-            self._thread.join(patience_s)
-            self.ended = True
+    def close(self) -> None:
+        if self.ended:
+            return
+        self.ended = True
+        self._answers.put(None)
+        self._thread.join(_PATIENCE_S)
+        if self._thread.is_alive():
+            thread, error = ctypes.c_ulong(self._thread.ident or 0), ctypes.py_object(_Closed)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, error)
+            self._thread.join(_PATIENCE_S)
 
 
 class _Agent(Controller):
