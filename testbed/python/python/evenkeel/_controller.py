@@ -91,13 +91,6 @@ class Controller:
         self.window = self.slow_start_threshold = max(window, 2 * self.mtu)
 
 
-#: Functions whose call does nothing yet.
-_DEFERRED: Tuple[Callable[[Any], bool], ...] = (
-    inspect.isgeneratorfunction,
-    inspect.iscoroutinefunction,
-    inspect.isasyncgenfunction,
-)
-
 #: Called if the class has its own.
 _CALLS = ("on_ack", "on_round", "on_lost", "on_congestion", "on_path")
 
@@ -150,9 +143,10 @@ def _describe(name: str, controller: Type[Controller]) -> Dict[str, Any]:
             raise TypeError(f"controller {name!r}: nothing calls {unknown}: {meant}")
     for call in (*_CALLS, "on_persistent_congestion", "on_mtu", "resume"):
         function = getattr(controller, call)
-        if not callable(function) or any(defers(function) for defers in _DEFERRED):
+        if not callable(function) or _defers(function):
             raise TypeError(
-                f"controller {name!r}: {call} is {function!r}; write a method without yield and async"
+                f"controller {name!r}: {call} is {function!r}; "
+                "write a method without yield and async"
             )
     own = {call for call in _CALLS if getattr(controller, call) is not getattr(Controller, call)}
     lines = (controller.__doc__ or "").strip().splitlines() if "__doc__" in vars(controller) else []
@@ -162,6 +156,15 @@ def _describe(name: str, controller: Type[Controller]) -> Dict[str, Any]:
         "parameters": _parameters(name, controller),
         "methods": own,
     }
+
+
+def _defers(function: Any) -> bool:
+    """Whether a call of it does nothing yet."""
+    return (
+        inspect.isgeneratorfunction(function)
+        or inspect.iscoroutinefunction(function)
+        or inspect.isasyncgenfunction(function)
+    )
 
 
 def _parameters(name: str, controller: Type[Controller]) -> List[Tuple[str, Any]]:
