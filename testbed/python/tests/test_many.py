@@ -373,7 +373,9 @@ try:
     if sys.argv[1] == "run":
         evenkeel.run(scenario)
     elif sys.argv[1] == "sweep":
-        evenkeel.sweep(scenario, {"links.0.loss": [0, 0.001]}, jobs=2)
+        # More than a pipe holds.
+        long = [name * 1_000_000 for name in "abcdefgh"]
+        evenkeel.sweep(scenario, {"description": long}, jobs=2)
     elif sys.argv[1] == "compare":
         evenkeel.compare(scenario, ["mine", "cubic"], jobs=2)
     else:

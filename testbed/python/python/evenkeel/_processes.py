@@ -16,8 +16,8 @@ from typing import Any, Callable, Iterator, List, Optional, Sequence, Tuple
 
 from ._scenario import whole
 
-#: In a worker: what to call with each item, and the state that all share.
-_work: Optional[Tuple[Callable[[Any, Any], Any], Any]] = None
+#: In a worker: what to call with each item, the state that all share, and the items.
+_work: Optional[Tuple[Callable[[Any, Any], Any], Any, Sequence[Any]]] = None
 
 
 class Bar:
@@ -70,7 +70,8 @@ def in_processes(
         # A fork has the classes of a notebook; elsewhere they are pickled by name.
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("fork" if "fork" in methods else "spawn")
-        pool = ProcessPoolExecutor(jobs, context, _begin, (work, state))
+        # Numbers alone go through the pool's pipe: one full of items outlives its readers' death.
+        pool = ProcessPoolExecutor(jobs, context, _begin, (work, state, items))
         interrupts = _Interrupts()
         try:
             with warnings.catch_warnings():
@@ -78,7 +79,7 @@ def in_processes(
                 warnings.filterwarnings(
                     "ignore", "This process .* is multi-threaded", DeprecationWarning
                 )
-                futures = {pool.submit(_call, item): number for number, item in enumerate(items)}
+                futures = {pool.submit(_call, number): number for number in range(len(items))}
             ended: "queue.SimpleQueue[Future[Any]]" = queue.SimpleQueue()
             for future in futures:
                 future.add_done_callback(ended.put)
@@ -91,9 +92,7 @@ def in_processes(
             raise RuntimeError(f"a process of the {what} {why}") from error
         except BaseException:
             # By Ctrl-C, an exception, or because nobody wants the rest: what runs is of no use.
-            workers = list((getattr(pool, "_processes", None) or {}).values())
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in workers:
+            for worker in list((getattr(pool, "_processes", None) or {}).values()):
                 # SIGTERM may meet a handler that it has inherited.
                 worker.kill()
             raise
@@ -145,12 +144,12 @@ def positive(name: str, value: Any) -> int:
     return number
 
 
-def _begin(work: Callable[[Any, Any], Any], state: Any) -> None:
+def _begin(work: Callable[[Any, Any], Any], state: Any, items: Sequence[Any]) -> None:
     # A terminal sends Ctrl-C to all; the process that began it ends the others.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     global _work
-    _work = (work, state)
+    _work = (work, state, items)
 
 
 def _end_with_parent() -> None:
@@ -161,11 +160,11 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _call(item: Any) -> Any:
+def _call(number: int) -> Any:
     assert _work is not None
-    work, state = _work
+    work, state, items = _work
     try:
-        return work(state, item)
+        return work(state, items[number])
     except BaseException as error:
         try:
             pickle.loads(pickle.dumps(error))
