@@ -218,7 +218,7 @@ impl Platform for Containers {
         Ok(plan)
     }
 
-    fn program(&self, name: &str, _: &'static str) -> Result<PathBuf, KernelError> {
+    fn program(&self, name: &str) -> Result<PathBuf, KernelError> {
         Ok(Path::new(PROGRAMS).join(name))
     }
 

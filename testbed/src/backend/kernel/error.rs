@@ -34,9 +34,9 @@ pub enum KernelError {
     /// A program cannot be started on a host.
     #[error("cannot start {0}: {1}; install iproute2, or Docker for --on docker")]
     Start(String, #[source] io::Error),
-    /// A program of ours is missing at this path; the crate builds it.
-    #[error("{path} is missing; build it with cargo build --release -p {1}, or say where it is with {PROGRAMS}", path = .0.display())]
-    NoProgram(PathBuf, &'static str),
+    /// A program of ours is missing at this path.
+    #[error("{path} is missing; build evenkeel's programs with cargo build --release -p evenkeel-apps -p evenkeel-router, or say where they are with {PROGRAMS}", path = .0.display())]
+    NoProgram(PathBuf),
     /// A directory or file of the run cannot be made.
     #[error("cannot write {path}: {1}", path = .0.display())]
     Directory(PathBuf, #[source] io::Error),

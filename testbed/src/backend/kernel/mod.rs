@@ -99,9 +99,9 @@ pub(super) fn run(
     interrupted: &AtomicBool,
     mut progress: impl FnMut(Duration),
 ) -> Result<Observations, KernelError> {
-    let evenkeel = platform.program("evenkeel", "evenkeel-apps")?;
-    let testbed = platform.program("evenkeel-testbed", "evenkeel-testbed")?;
-    let router = platform.program("evenkeel-router", "evenkeel-router")?;
+    let evenkeel = platform.program("evenkeel")?;
+    let testbed = platform.program("evenkeel-testbed")?;
+    let router = platform.program("evenkeel-router")?;
     let network = Network::create(platform, scenario, interrupted)?;
     let mut flows = (0..scenario.flows.len())
         .map(|index| {
@@ -167,7 +167,7 @@ pub(super) fn exec(
     interrupted: &AtomicBool,
 ) -> Result<ExitStatus, KernelError> {
     let node = host.map_or(Ok(0), |name| find_host(scenario, name))?;
-    let router = platform.program("evenkeel-router", "evenkeel-router")?;
+    let router = platform.program("evenkeel-router")?;
     let network = Network::create(platform, scenario, interrupted)?;
     let mut routers = Routers::start(&network, &router)?;
     let host = &network.plan.hosts[node];

@@ -23,12 +23,11 @@ pub(in crate::backend) trait Platform: Debug + Send + Sync {
     /// If something is refused, or `interrupted` is set.
     fn create(&self, scenario: &Scenario, interrupted: &AtomicBool) -> Result<Plan, KernelError>;
 
-    /// The path at which hosts find a program of this workspace, which belongs to the crate
-    /// `package`.
+    /// The path at which hosts find a program of this workspace.
     ///
     /// # Errors
     /// If it is missing.
-    fn program(&self, name: &str, package: &'static str) -> Result<PathBuf, KernelError>;
+    fn program(&self, name: &str) -> Result<PathBuf, KernelError>;
 
     /// A command that runs `program` on a host. `number` identifies the process in
     /// [`signal`](Self::signal).

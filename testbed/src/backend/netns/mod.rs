@@ -27,12 +27,12 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
 /// See [`KernelError`].
 pub fn check_scenario(scenario: &Scenario) -> Result<(), KernelError> {
     kernel::check(scenario)?;
-    program("evenkeel", "evenkeel-apps")?;
-    program("evenkeel-router", "evenkeel-router").map(|_| ())
+    program("evenkeel")?;
+    program("evenkeel-router").map(|_| ())
 }
 
 /// A program of ours, beside this one or where [`PROGRAMS`] says.
-fn program(name: &str, package: &'static str) -> Result<PathBuf, KernelError> {
+fn program(name: &str) -> Result<PathBuf, KernelError> {
     let directory = match std::env::var_os(PROGRAMS) {
         Some(directory) => PathBuf::from(directory),
         None => {
@@ -44,6 +44,6 @@ fn program(name: &str, package: &'static str) -> Result<PathBuf, KernelError> {
     if path.is_file() {
         Ok(path)
     } else {
-        Err(KernelError::NoProgram(path, package))
+        Err(KernelError::NoProgram(path))
     }
 }

@@ -102,8 +102,8 @@ impl Platform for Namespaces {
         Ok(plan)
     }
 
-    fn program(&self, name: &str, package: &'static str) -> Result<PathBuf, KernelError> {
-        super::program(name, package)
+    fn program(&self, name: &str) -> Result<PathBuf, KernelError> {
+        super::program(name)
     }
 
     fn command(&self, host: &Host, _: u64, program: &Path) -> Command {
