@@ -255,6 +255,13 @@ fn a_part_that_is_switched_off_and_a_constant_times_one_are_compared_with_the_wh
         "a part does something"
     );
 
+    // Its parts, joined.
+    let output = league(
+        place,
+        &[&["--merge", "out", "--out", "merged"][..], &variants].concat(),
+    );
+    assert_eq!(text(&output.stdout), table);
+
     // Without a name it lists what there is.
     let output = league(place, &["--without"]);
     assert!(output.status.success(), "{}", text(&output.stderr));

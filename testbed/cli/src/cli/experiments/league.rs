@@ -120,7 +120,7 @@ pub(in crate::cli) struct LeagueArguments {
         value_name = "DIR",
         num_args = 1..,
         conflicts_with_all = [
-            "cases", "random", "traces", "without", "vary", "quick", "seeds", "jobs", "on", "shard",
+            "cases", "random", "traces", "quick", "seeds", "jobs", "on", "shard",
         ]
     )]
     merge: Vec<PathBuf>,
@@ -202,10 +202,6 @@ pub(in crate::cli) fn league(
     arguments: &LeagueArguments,
     controllers: &Controllers,
 ) -> Result<ExitCode, CliError> {
-    if !arguments.merge.is_empty() {
-        write(&arguments.merge, arguments, &[], controllers)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     if [&arguments.without, &arguments.vary]
         .iter()
         .any(|names| names.iter().any(String::is_empty))
@@ -213,13 +209,17 @@ pub(in crate::cli) fn league(
         print_out(&switches(controllers))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // To plan takes seconds; Ctrl-C meanwhile ends with a word on how to go on, too.
-    interrupts()?;
     let mut names = named_controllers(&arguments.controllers)?;
     for name in &names {
         controllers.factory(name).map_err(CliError::Controllers)?;
     }
     let variants = arguments.variants(&names, controllers)?;
+    if !arguments.merge.is_empty() {
+        write(&arguments.merge, arguments, &variants, controllers)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    // To plan takes seconds; Ctrl-C meanwhile ends with a word on how to go on, too.
+    interrupts()?;
     names.extend(variants.iter().map(|variant| variant.controller.clone()));
     let mut files = vec![arguments.out.as_path()];
     files.extend(arguments.traces.as_deref());
@@ -269,6 +269,12 @@ fn write(
 ) -> Result<(), CliError> {
     let league = League::new(directories, controllers)?;
     league.write(&arguments.out)?;
+    if league.builds() > 1 {
+        note(&format!(
+            "{} builds made these runs; if the builds' code differs, so do their results",
+            league.builds()
+        ));
+    }
     match variants {
         [] => print_out(&league.table())?,
         _ => print_out(&league.variants(variants))?,

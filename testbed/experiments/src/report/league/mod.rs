@@ -7,7 +7,7 @@ mod regret;
 mod terminal;
 mod variants;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use evenkeel_testbed::report::picture::{Axis, Line, Picture, Point, Style};
@@ -37,6 +37,7 @@ pub struct League {
     recordings: Recordings,
     /// By the case's id; those of one seed.
     pictures: BTreeMap<String, Picture>,
+    builds: usize,
 }
 
 /// What came of a case, by controller and seed.
@@ -50,7 +51,10 @@ impl League {
     /// If the directories cannot be read, do not belong together, or are of other cases than this
     /// program's.
     pub fn new(directories: &[PathBuf], controllers: &Controllers) -> Result<Self, ReportError> {
-        let whole = Whole::new(parts::read(directories)?)?;
+        let parts = parts::read(directories)?;
+        let builds = parts.iter().map(|part| &part.plan.build);
+        let builds = builds.collect::<BTreeSet<_>>().len();
+        let whole = Whole::new(parts)?;
         let within = |id: &String| {
             id.strip_prefix(TRACES)
                 .is_some_and(|id| id.starts_with('/'))
@@ -86,7 +90,13 @@ impl League {
             groups,
             recordings,
             pictures,
+            builds,
         })
+    }
+
+    /// How many builds of this version made the runs.
+    pub fn builds(&self) -> usize {
+        self.builds
     }
 
     /// Writes `league.html` and `league.json` into `directory`, and the scenario of each case, so
