@@ -261,6 +261,10 @@ fn a_part_that_is_switched_off_and_a_constant_times_one_are_compared_with_the_wh
         &[&["--merge", "out", "--out", "merged"][..], &variants].concat(),
     );
     assert_eq!(text(&output.stdout), table);
+    let output = league(place, &["--merge", "out", "--without", "hold"]);
+    assert_eq!(output.status.code(), Some(2));
+    let error = "keel:without.hold=true has not played in what --merge joins\n";
+    assert!(text(&output.stderr).ends_with(error));
 
     // Without a name it lists what there is.
     let output = league(place, &["--without"]);

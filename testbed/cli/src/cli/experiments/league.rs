@@ -268,6 +268,13 @@ fn write(
     controllers: &Controllers,
 ) -> Result<(), CliError> {
     let league = League::new(directories, controllers)?;
+    let played = &league.document().controllers;
+    for name in variants.iter().flat_map(|one| [&one.base, &one.controller]) {
+        if !played.iter().any(|row| row.name == *name) {
+            let message = format!("{name} has not played in what --merge joins");
+            return Err(LeagueError::Variant(message).into());
+        }
+    }
     league.write(&arguments.out)?;
     if league.builds() > 1 {
         note(&format!(
