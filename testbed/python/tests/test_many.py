@@ -14,7 +14,7 @@ import evenkeel
 import numpy as np
 import pytest
 from conftest import SCENARIO
-from evenkeel._league import fingerprint
+from evenkeel._fingerprint import fingerprint
 
 
 class Halves(evenkeel.Controller):
