@@ -289,7 +289,9 @@ pub(super) fn controller(scenario: &Scenario, spec: &FlowSpec) -> Result<SharedF
         return Err(SimError::KernelTcp(spec.name.clone()));
     }
     let factory = scenario.controllers.factory(&spec.controller);
-    factory.map_err(|error| SimError::Controller(spec.name.clone(), error))
+    factory.map_err(|error| {
+        SimError::Controller(spec.controller_place.clone(), spec.name.clone(), error)
+    })
 }
 
 fn qlog(
