@@ -20,10 +20,10 @@ class Controller:
     - ``window``: bytes that may be in flight. A full-size packet has ``self.mtu`` bytes of UDP
       payload; n packets fill a window of n packets. A whole number or a float, which is rounded
       down. Below one packet, packets leave less often than once a round trip.
-    - ``pacing_rate``: bytes per second at which packets leave; ``None`` (the default) spreads the
-      window over the round trip.
-    - ``slow_start_threshold``: the window in bytes at which slow start ended; ``None`` while in
-      slow start. For series and for careful resume; you need not set it.
+    - ``pacing_rate``: bytes per second at which packets leave, at least one in 10 s. ``None`` (the
+      default) spreads the window over the round trip: 1.1 windows in each, or 2 in slow start.
+    - ``slow_start_threshold``: bytes. A controller is in slow start while this is ``None`` or above
+      the window; with 0 (the default) it never is. For pacing, series and careful resume.
     - ``ecn``: ``"classic"`` (the default) or ``"scalable"`` (L4S), an attribute of the class.
 
     The calls for one ACK frame, in order: ``on_path`` for each path header since the ACK before,
@@ -47,8 +47,8 @@ class Controller:
     window: float
     #: Bytes per second at which packets leave; ``None``: the window over the round trip.
     pacing_rate: Optional[float] = None
-    #: The window in bytes at which slow start ended; ``None`` in slow start.
-    slow_start_threshold: Optional[float] = None
+    #: The window in bytes below which it is in slow start; ``None``: at any window.
+    slow_start_threshold: Optional[float] = 0
     #: How it answers marks: ``"classic"`` or ``"scalable"``.
     ecn: str = "classic"
 
@@ -87,8 +87,10 @@ class Controller:
 
     def resume(self, window: int) -> None:
         """The path is known to carry ``window`` bytes in a round trip (RFC 9959). As it is here,
-        goes on with that window."""
-        self.window = self.slow_start_threshold = max(window, 2 * self.mtu)
+        goes on with that window, and ends slow start."""
+        self.window = max(window, 2 * self.mtu)
+        if self.slow_start_threshold != 0:
+            self.slow_start_threshold = self.window
 
 
 #: Called if the class has its own.
