@@ -127,7 +127,9 @@ impl PyController {
         };
         let pacing_rate = optional(intern!(py, "pacing_rate"), "pacing_rate")?;
         let threshold = optional(intern!(py, "slow_start_threshold"), "slow_start_threshold")?;
-        (self.pacing_rate, self.slow_start_threshold) = (pacing_rate, threshold);
+        // Others take a rate of 0 for none.
+        self.pacing_rate = pacing_rate.map(|rate| rate.max(1));
+        self.slow_start_threshold = threshold;
         Ok(())
     }
 

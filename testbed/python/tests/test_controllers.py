@@ -144,6 +144,14 @@ def test_a_window_below_a_packet_sends_less_than_one_a_round_trip():
     assert 0.7 < rates[2] / (1228 * 8 / 0.06) <= 1.01
 
 
+@pytest.mark.parametrize("rate", [0, 0.0, 0.9, 1])
+def test_a_rate_below_a_byte_a_second_is_one_and_not_none(rate):
+    result = run_with(window=24_000, pacing_rate=rate)
+    # A packet in 10 s.
+    assert set(result.series["only"]["pacing_rate_bps"][20:]) == {960}
+    assert result.summary["packets_sent"] < 100
+
+
 def test_a_controller_that_resumes_goes_on_with_that_window_and_out_of_slow_start():
     for threshold, after in [(0, 0), (None, 50_000), (90_000, 50_000)]:
         controller = evenkeel.Controller(1200)
