@@ -188,6 +188,20 @@ def test_names_that_ship_and_classes_that_are_none_are_refused():
     with pytest.raises(TypeError, match="parameter path needs a default"):
         evenkeel.register("asks", Asks)
 
+    class Nameless(evenkeel.Controller):
+        def __init__(self, mtu, packets=3, /):
+            super().__init__(mtu)
+
+    with pytest.raises(TypeError, match="parameter packets has no name for calls"):
+        evenkeel.register("nameless", Nameless)
+
+    class Great(evenkeel.Controller):
+        def __init__(self, mtu, packets=10**400):
+            super().__init__(mtu)
+
+    with pytest.raises(TypeError, match="parameter packets has a default that no float holds"):
+        evenkeel.register("great", Great)
+
 
 def test_a_name_can_be_given_to_another_class():
     evenkeel.register("mine", Fixed)

@@ -179,10 +179,14 @@ def _parameters(name: str, controller: Type[Controller]) -> List[Tuple[str, Any]
     for one in found[1:]:
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             continue
+        wrong = f"controller {name!r}: parameter {one.name}"
+        if one.kind is one.POSITIONAL_ONLY:
+            raise TypeError(f"{wrong} has no name for calls; write it behind the /")
         if not isinstance(one.default, (bool, int, float)):
-            raise TypeError(
-                f"controller {name!r}: parameter {one.name} needs a default: "
-                "a bool, an int or a float"
-            )
+            raise TypeError(f"{wrong} needs a default: a bool, an int or a float")
+        try:
+            float(one.default)
+        except OverflowError:
+            raise TypeError(f"{wrong} has a default that no float holds; lower it") from None
         parameters.append((one.name, one.default))
     return parameters
