@@ -154,8 +154,8 @@ impl PyController {
         }
         let (name, value) = (self.class.name, error.value(py));
         let message = format!(
-            "{name}: it cannot be copied: {value}; keep files, locks and generators as attributes \
-             of the class, or define __deepcopy__"
+            "{name}: it cannot be copied: {value}; leave out files, locks and generators, or define \
+             __deepcopy__"
         );
         let explained = PyTypeError::new_err(message);
         explained.set_cause(py, Some(error));

@@ -36,8 +36,9 @@ class Controller:
     ``YourClass(mtu, packets=20)``. An exception ends the run, and ``evenkeel.run`` raises it.
 
     A controller that decides by what it was told alone repeats its runs byte for byte. One that
-    draws random numbers seeds its generator with a parameter. When only the peer's port changes,
-    and before a path's marks have been seen to mean something, the controller is copied by
+    draws random numbers seeds its generator with a parameter. Attributes of the class are those of
+    all runs in a process: what changes belongs to ``self``. When only the peer's port changes, and
+    before a path's marks have been seen to mean something, the controller is copied by
     ``copy.deepcopy``.
     """
 
