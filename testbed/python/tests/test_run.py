@@ -1,7 +1,9 @@
+import io
 import json
 import os
 import pathlib
 import pickle
+import re
 import subprocess
 import sys
 import threading
@@ -186,6 +188,21 @@ def test_a_plot_has_the_flows_and_the_queue():
     matplotlib.use("Agg")
     figure = evenkeel.run(SCENARIO).plot()
     assert [len(panel.lines) for panel in figure.axes] == [2, 2, 2, 1]
+
+
+def test_a_bar_shows_how_much_of_the_run_is_over(monkeypatch):
+    tqdm = pytest.importorskip("tqdm")
+    shown = io.StringIO()
+
+    class Bar(tqdm.tqdm):
+        def __init__(self, **more):
+            more.update(disable=False, file=shown, mininterval=0, miniters=0)
+            super().__init__(**more)
+
+    monkeypatch.setattr(tqdm, "tqdm", Bar)
+    evenkeel.run(SCENARIO, progress=True)
+    assert "100%" in shown.getvalue() and " 6.0/6.0 [" in shown.getvalue()
+    assert not re.search(r"\.\d{4}", shown.getvalue())
 
 
 def test_other_threads_run_while_a_scenario_does():

@@ -60,7 +60,7 @@ def compare(
     names = names_of(controllers, against)
     known = described(classes)
     first = source(scenario, set)
-    _, seed = _native.check(first, known)
+    _, seed, _ = _native.check(first, known)
     groups = _native.compared_flows(first, known, several("flows", flows))
     tasks = []
     places: Dict[str, str] = {}

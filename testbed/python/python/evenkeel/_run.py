@@ -57,5 +57,6 @@ def run_source(
     directory = None if out is None else os.fspath(out)
     if not progress:
         return Result(_native.run(made, known, None, directory, records, again))
-    with Bar("virtual time", None, "s") as bar:
+    _, _, duration_s = _native.check(made, known)
+    with Bar("virtual time", round(duration_s, 3), "s") as bar:
         return Result(_native.run(made, known, bar.at, directory, records, again))

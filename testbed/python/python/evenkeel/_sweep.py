@@ -98,7 +98,7 @@ def sweep(
     tasks = []
     for chosen in combinations:
         sets = {**mapping("set", set), **chosen}
-        _, first = _native.check(source(scenario, sets), known)
+        _, first, _ = _native.check(source(scenario, sets), known)
         tasks += [(chosen, seed, source(scenario, sets, seed)) for seed in seeds_of(seeds, first)]
     made = [task[2] for task in tasks]
     results: Dict[int, Result] = dict(in_processes(_run, known, made, jobs, "sweep"))
