@@ -67,7 +67,7 @@ def compare(
         other = places.setdefault(_file_name(name), name)
         if other != name:
             raise ValueError(f"{other} and {name} would be one directory; rename one")
-        chosen = {f"flows.{number}.controller": name for number, _ in groups}
+        chosen = {f"flows.{number}.controller": name for number, _, _ in groups}
         sets = {**mapping("set", set), **chosen}
         # The controllers that the scenario names itself need not be there.
         _, seed, _ = _native.check(source(scenario, sets), known)
@@ -87,7 +87,7 @@ def compare(
             pass
         runs = [(name, one, os.path.join(directory, below)) for name, one, below, _ in tasks]
         table, text = _native.write_comparison(
-            first, known, [name for _, name in groups], runs, directory
+            first, known, [name for _, name, _ in groups], runs, directory
         )
     return Comparison(table, text)
 

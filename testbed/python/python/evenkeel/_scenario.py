@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import numbers
 import operator
 import os
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
@@ -137,6 +138,12 @@ def whole(name: str, value: Any) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"{name} is {value!r}; write a whole number") from None
+
+
+def within(name: str, value: Any, least: float, most: float) -> None:
+    """Checks that a value is a number from ``least`` to ``most``."""
+    if not (isinstance(value, numbers.Real) and least <= float(value) <= most):
+        raise ValueError(f"{name} is {value!r}; use a number from {least:g} to {most:g}")
 
 
 def _quoted(word: str) -> str:
