@@ -15,6 +15,7 @@ pub(crate) enum Purpose {
     Cross = 2,
     Flow = 3,
     Endpoint = 4,
+    ConnectionId = 5,
 }
 
 /// The generator for one source of randomness.

@@ -11,6 +11,8 @@ import evenkeel
 class Little(evenkeel.Controller):
     """Reno, in little Python"""
 
+    slow_start_threshold = None  # It begins in slow start.
+
     def on_ack(self, ack):
         if self.slow_start_threshold is None:
             self.window += ack.bytes_after_recovery

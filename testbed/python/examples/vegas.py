@@ -12,6 +12,8 @@ import evenkeel
 class Vegas(evenkeel.Controller):
     """TCP Vegas: keeps alpha to beta packets queued"""
 
+    slow_start_threshold = None  # It begins in slow start.
+
     def __init__(self, mtu, alpha=1.0, beta=3.0, gamma=1.0):
         super().__init__(mtu)
         self.alpha, self.beta, self.gamma = alpha, beta, gamma

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 
 use evenkeel_testbed::report::{self, Compared, SeededRun, comparison_table};
-use evenkeel_testbed::scenario::App;
+use evenkeel_testbed::scenario::{App, FlowSpec};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 
@@ -12,31 +12,33 @@ use crate::ScenarioError;
 use crate::run::Source;
 use crate::table::{Described, Known};
 
-/// The numbers and names of the `[[flows]]` tables of these names; without names of all that are
-/// not the kernel's own TCP.
+/// Number, name, and whether it is one bulk flow, of the `[[flows]]` tables of these names; without
+/// names of all that are not the kernel's own TCP.
 #[pyfunction]
 pub(crate) fn compared_flows(
     source: Source,
     described: HashMap<String, Described>,
     names: Vec<String>,
-) -> PyResult<Vec<(usize, String)>> {
+) -> PyResult<Vec<(usize, String, bool)>> {
     let known = Known::new(described)?;
     let scenario = source.load(&known)?;
     let groups = scenario.flows.chunk_by(|a, b| a.group == b.group);
-    let groups: Vec<_> = groups.map(|flows| &flows[0]).enumerate().collect();
+    let groups: Vec<_> = groups.enumerate().collect();
+    let shown = |(number, flows): &(usize, &[FlowSpec])| {
+        let is_one = flows.len() == 1 && matches!(flows[0].app, App::Bulk(_));
+        (*number, flows[0].group.clone(), is_one)
+    };
     if names.is_empty() {
         let ours = groups.iter();
-        let ours = ours.filter(|(_, flow)| !matches!(flow.app, App::Tcp { .. }));
-        return Ok(ours
-            .map(|(number, flow)| (*number, flow.group.clone()))
-            .collect());
+        let ours = ours.filter(|(_, flows)| !matches!(flows[0].app, App::Tcp { .. }));
+        return Ok(ours.map(shown).collect());
     }
     let find = |name: String| {
         let mut all = groups.iter();
-        match all.find(|(_, flow)| flow.group == name) {
-            Some((number, _)) => Ok((*number, name)),
+        match all.find(|(_, flows)| flows[0].group == name) {
+            Some(found) => Ok(shown(found)),
             None => {
-                let known = groups.iter().map(|(_, flow)| flow.group.as_str());
+                let known = groups.iter().map(|(_, flows)| flows[0].group.as_str());
                 let known = known.collect::<Vec<_>>().join(", ");
                 Err(ScenarioError::new_err(format!(
                     "no [[flows]] table has the name {name:?}; the scenario has {known}"

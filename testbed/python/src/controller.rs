@@ -127,7 +127,9 @@ impl PyController {
         };
         let pacing_rate = optional(intern!(py, "pacing_rate"), "pacing_rate")?;
         let threshold = optional(intern!(py, "slow_start_threshold"), "slow_start_threshold")?;
-        (self.pacing_rate, self.slow_start_threshold) = (pacing_rate, threshold);
+        // Others take a rate of 0 for none.
+        self.pacing_rate = pacing_rate.map(|rate| rate.max(1));
+        self.slow_start_threshold = threshold;
         Ok(())
     }
 
@@ -152,8 +154,8 @@ impl PyController {
         }
         let (name, value) = (self.class.name, error.value(py));
         let message = format!(
-            "{name}: it cannot be copied: {value}; keep files, locks and generators as attributes \
-             of the class, or define __deepcopy__"
+            "{name}: it cannot be copied: {value}; leave out files, locks and generators, or define \
+             __deepcopy__"
         );
         let explained = PyTypeError::new_err(message);
         explained.set_cause(py, Some(error));

@@ -92,16 +92,17 @@ pub(crate) fn run(
     results::of(py, &scenario, observations)
 }
 
-/// Checks a scenario; returns its name and its seed.
+/// Checks a scenario; returns its name, its seed and its duration in seconds.
 #[pyfunction]
 pub(crate) fn check(
     source: Source,
     described: HashMap<String, Described>,
-) -> PyResult<(String, u64)> {
+) -> PyResult<(String, u64, f64)> {
     let known = Known::new(described)?;
     let scenario = source.load(&known)?;
     sim::check(&scenario, &Options::default()).map_err(refused)?;
-    Ok((scenario.name, scenario.seed))
+    let duration_s = scenario.duration.as_secs_f64();
+    Ok((scenario.name, scenario.seed, duration_s))
 }
 
 /// Writes a scenario that is JSON as the TOML of a scenario file.

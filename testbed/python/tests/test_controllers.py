@@ -102,6 +102,64 @@ def test_a_pacing_rate_is_heeded():
     assert 4e5 < result.flows["only"]["throughput_bps"] < 4.2e5
 
 
+def run_with(**answers):
+    """A run over a round trip of 60 ms with a controller that always answers this."""
+
+    class Answers(evenkeel.Controller):
+        def __init__(self, mtu):
+            super().__init__(mtu)
+            vars(self).update(answers)
+
+        def on_persistent_congestion(self):
+            pass
+
+    links = [{"name": "l", "rate_bps": 100e6, "delay_ms": 30}]
+    return evenkeel.run(one("answers", links=links), controllers={"answers": Answers})
+
+
+@pytest.mark.parametrize(
+    ("answers", "windows"),
+    [
+        ({}, 1.1),
+        ({"slow_start_threshold": 0}, 1.1),
+        ({"slow_start_threshold": 24_000}, 1.1),
+        ({"slow_start_threshold": 24_001}, 2.0),
+        ({"slow_start_threshold": None}, 2.0),
+    ],
+)
+def test_a_window_is_paced_over_the_round_trip_unless_it_says_that_it_is_in_slow_start(
+    answers, windows
+):
+    rate_bps = run_with(window=24_000, **answers).series["only"]["pacing_rate_bps"][-1]
+    assert rate_bps / 8 * 0.06 / 24_000 == pytest.approx(windows, rel=0.02)
+
+
+def test_a_window_below_a_packet_sends_less_than_one_a_round_trip():
+    runs = [run_with(window=window) for window in (300, 600, 1200)]
+    rates = [run.flows["only"]["throughput_bps"] for run in runs]
+    # A packet has 1228 bytes on the wire.
+    expected = [1.1 * share * 1228 * 8 / 0.06 for share in (0.25, 0.5)]
+    assert rates[:2] == pytest.approx(expected, rel=0.05)
+    # One in flight waits for its ACK.
+    assert 0.7 < rates[2] / (1228 * 8 / 0.06) <= 1.01
+
+
+@pytest.mark.parametrize("rate", [0, 0.0, 0.9, 1])
+def test_a_rate_below_a_byte_a_second_is_one_and_not_none(rate):
+    result = run_with(window=24_000, pacing_rate=rate)
+    # A packet in 10 s.
+    assert set(result.series["only"]["pacing_rate_bps"][20:]) == {960}
+    assert result.summary["packets_sent"] < 100
+
+
+def test_a_controller_that_resumes_goes_on_with_that_window_and_out_of_slow_start():
+    for threshold, after in [(0, 0), (None, 50_000), (90_000, 50_000)]:
+        controller = evenkeel.Controller(1200)
+        controller.slow_start_threshold = threshold
+        controller.resume(50_000)
+        assert (controller.window, controller.slow_start_threshold) == (50_000, after)
+
+
 def test_parameters_have_the_errors_of_controllers_that_ship():
     for spec, error in [
         ("fixed:packet=3", 'fixed has no parameter "packet": did you mean packets?'),
@@ -129,6 +187,20 @@ def test_names_that_ship_and_classes_that_are_none_are_refused():
 
     with pytest.raises(TypeError, match="parameter path needs a default"):
         evenkeel.register("asks", Asks)
+
+    class Nameless(evenkeel.Controller):
+        def __init__(self, mtu, packets=3, /):
+            super().__init__(mtu)
+
+    with pytest.raises(TypeError, match="parameter packets has no name for calls"):
+        evenkeel.register("nameless", Nameless)
+
+    class Great(evenkeel.Controller):
+        def __init__(self, mtu, packets=10**400):
+            super().__init__(mtu)
+
+    with pytest.raises(TypeError, match="parameter packets has a default that no float holds"):
+        evenkeel.register("great", Great)
 
 
 def test_a_name_can_be_given_to_another_class():
@@ -310,7 +382,7 @@ def test_a_controller_that_cannot_be_copied_is_told_what_it_keeps():
             super().__init__(mtu)
             self.log = threading.Lock()
 
-    with pytest.raises(TypeError, match="logs: it cannot be copied: .*attributes of the class"):
+    with pytest.raises(TypeError, match="logs: it cannot be copied: .*leave out files, locks"):
         evenkeel.run(one("logs"), controllers={"logs": Logs})
 
 

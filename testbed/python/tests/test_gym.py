@@ -165,6 +165,66 @@ def test_what_cannot_be_is_refused():
         FlowEnv({**SCENARIO, "dealy": 1})
 
 
+SHORT = {"arrivals_per_s": 2, "mean_bytes": 50_000}
+ONOFF = {"on_s": 1, "off_s": 1}
+STREAM = {"bitrate_bps": 1_000_000}
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"app": "short", "short": SHORT},
+        {"app": "onoff", "onoff": ONOFF},
+        {"app": "stream", "stream": STREAM},
+        {"app": "tcp"},
+        {"count": 2},
+    ],
+)
+def test_a_flow_that_is_not_one_bulk_flow_is_refused(keys):
+    other = {"name": "other", "app": "bulk", "controller": "cubic", **keys}
+    alone = {**SCENARIO, "flows": [other]}
+    for flow, what in ((None, "no flow has it"), ("other", "flow other has not")):
+        with pytest.raises(evenkeel.ScenarioError, match=f"an agent needs app.*; {what}"):
+            FlowEnv(alone, flow)
+    if keys.get("app") != "tcp":
+        assert FlowEnv({**SCENARIO, "flows": [other, *SCENARIO["flows"]]}).flow == "first"
+
+
+@pytest.mark.parametrize("value", [0, -4, 1, 2**20 + 1, float("nan"), float("inf"), "7", None])
+def test_a_limit_of_the_window_that_is_none_is_refused(value):
+    with pytest.raises((ValueError, TypeError), match="max_packets is .*; (use|write) a"):
+        FlowEnv(SCENARIO, max_packets=value)
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), "7", None])
+def test_a_limit_of_the_rate_that_is_none_is_refused(value):
+    with pytest.raises(ValueError, match="max_rate_mbps is .*; use a number from 0.01 to 1e\\+06"):
+        FlowEnv(SCENARIO, action="rate", max_rate_mbps=value)
+
+
+@pytest.mark.parametrize("most", [2, 6])
+def test_the_window_stays_within_its_limits(most):
+    env = FlowEnv(SCENARIO, "first", max_packets=most)
+    _, info = env.reset(seed=1)
+    windows = {info["window_packets"]}
+    for action in [2.0, 2.0, 0.5, 0.5, 0.5, 2.0]:
+        windows.add(env.step([action])[4]["window_packets"])
+    assert (min(windows), max(windows)) == (2, most)
+    env.close()
+
+
+def test_the_first_episode_has_the_seed_of_the_scenario():
+    env = FlowEnv({**SCENARIO, "duration_s": 2, "seed": 77})
+    seeds = []
+    for given in (None, None, 5, None):
+        env.reset(seed=given)
+        truncated = False
+        while not truncated:
+            *_, truncated, info = env.step([1.0])
+        seeds.append(info["result"].summary["seed"])
+    assert seeds == [77, 78, 5, 6]
+
+
 def test_the_bandit_ends_above_the_random_agent():
     import bandit
     import random_agent

@@ -14,7 +14,7 @@ import evenkeel
 import numpy as np
 import pytest
 from conftest import SCENARIO
-from evenkeel._league import fingerprint
+from evenkeel._fingerprint import fingerprint
 
 
 class Halves(evenkeel.Controller):
@@ -95,6 +95,17 @@ def test_a_comparison_has_controllers_in_python_beside_those_that_ship(tmp_path)
         evenkeel.ScenarioError, match='the name "third"; the scenario has first, second'
     ):
         evenkeel.compare(SCENARIO, ["cubic"], flows=["third"])
+
+
+def test_a_comparison_replaces_a_controller_that_nobody_knows():
+    sets = {"flows.0.controller": "mine", "flows.1.controller": "vegas:gama=1"}
+    given = {"against": ["cubic"], "set": sets, "jobs": 1}
+    made = evenkeel.compare(SCENARIO, {"halves": Halves}, **given)
+    assert [run["controller"] for run in made.summary["runs"]].count("halves") == 1
+    with pytest.raises(evenkeel.ScenarioError, match="vegas has no parameter"):
+        evenkeel.compare(SCENARIO, {"halves": Halves}, flows=["first"], **given)
+    made = evenkeel.compare(SCENARIO, "reno", set={"seed": 7}, jobs=1)
+    assert made.summary["seeds"] == [7]
 
 
 def test_a_text_is_one_name_or_value():

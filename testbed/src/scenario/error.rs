@@ -33,7 +33,7 @@ impl ScenarioError {
 }
 
 /// Displays without line breaks and other control characters, which keys and file names may hold.
-struct OneLine<T>(T);
+pub(super) struct OneLine<T>(pub(super) T);
 
 impl<T: fmt::Display> fmt::Display for OneLine<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -13,7 +13,7 @@ use rand_pcg::Pcg64;
 use super::file::{AccessTable, AppName, CrossTable, Ends, FlowTable, ScenarioFile};
 use super::network::{Network, next_hops_to, router, seconds};
 use super::spec::{
-    App, CrossSpec, FlowSpec, Payload, PeriodDistribution, Periods, Remembered, StreamSpec,
+    App, CrossSpec, FlowSpec, Payload, PeriodDistribution, Periods, Place, Remembered, StreamSpec,
 };
 use super::{IpVersion, LinkIndex, NodeIndex, Scenario};
 
@@ -34,9 +34,10 @@ const START_STREAM: u128 = 100 << 64;
 
 pub(super) fn expand(
     file: ScenarioFile,
-    directory: &Path,
+    file_name: &str,
     controllers: &Controllers,
 ) -> Result<Scenario, Fault> {
+    let directory = Path::new(file_name).parent().unwrap_or(Path::new(""));
     let instances =
         |counts: &mut dyn Iterator<Item = u32>| counts.map(|count| count as usize).sum::<usize>();
     let flow_count = instances(&mut file.flows.iter().map(|flow| flow.value.count));
@@ -59,6 +60,7 @@ pub(super) fn expand(
         network: Network::of(&file, directory)?,
         names: BTreeSet::new(),
         file: &file,
+        file_name,
         directory,
     };
     let mut flows = Vec::with_capacity(flow_count);
@@ -113,6 +115,7 @@ fn seeded(app: App, index: usize) -> App {
 /// Expansion under way.
 struct Expansion<'a> {
     file: &'a ScenarioFile,
+    file_name: &'a str,
     directory: &'a Path,
     network: Network,
     /// Names of flows and cross-traffic sources.
@@ -162,6 +165,7 @@ impl Expansion<'_> {
                 group: table.name.value.clone(),
                 app: seeded(app.clone(), flows.len()),
                 controller: table.controller.value.clone(),
+                controller_place: Place::of(&table.controller.origin, self.file_name),
                 from,
                 to,
                 ip_version,

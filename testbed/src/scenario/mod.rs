@@ -21,7 +21,7 @@ pub use evenkeel_sim::{IpVersion, LinkIndex, NodeIndex};
 pub use file::ScenarioFile;
 pub use spec::{
     App, Begins, CrossSpec, Emulator, FlowSpec, LinkSpec, NodeSpec, Payload, PeriodDistribution,
-    Periods, Remembered, StreamSpec, TraceFile,
+    Periods, Place, Remembered, StreamSpec, TraceFile,
 };
 
 /// Largest scenario file.
@@ -103,7 +103,6 @@ impl Scenario {
         overrides: &[String],
         controllers: &Controllers,
     ) -> Result<Self, ScenarioError> {
-        let directory = Path::new(file_name).parent().unwrap_or(Path::new(""));
         let read = || {
             let mut root = document::parse(text)?;
             for text in overrides {
@@ -111,7 +110,7 @@ impl Scenario {
             }
             expand::expand(
                 ScenarioFile::read(&root, controllers)?,
-                directory,
+                file_name,
                 controllers,
             )
         };

@@ -1,5 +1,6 @@
 //! What a backend is given: nodes, one-way links, single flows. Plain data, checked and expanded.
 
+use std::fmt;
 use std::iter::Peekable;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -10,8 +11,10 @@ use evenkeel_apps::bulk::{AckFrequency, LossDetection};
 use evenkeel_apps::stream::{EncoderConfig, SendOptions, SyntheticTrack};
 use evenkeel_queue::description::LinkDescription;
 use evenkeel_queue::{DeliveryTrace, OPPORTUNITY_BYTES};
+use evenkeel_spec::document::{Fault, Origin};
 use serde::{Deserialize, Serialize};
 
+use super::error::OneLine;
 use super::{IpVersion, NodeIndex};
 
 /// A host or router.
@@ -80,6 +83,8 @@ pub struct FlowSpec {
     /// The sender's controller, `name:key=value,...`; checked by who builds it. Of [`App::Tcp`], a
     /// kernel's name for one of its own.
     pub controller: String,
+    /// Where the scenario names it.
+    pub controller_place: Place,
     /// The sending host.
     pub from: NodeIndex,
     /// The receiving host.
@@ -118,6 +123,29 @@ pub struct FlowSpec {
     pub rebinds: Vec<Duration>,
     /// What the sender remembers of its path, as if an earlier connection had measured it.
     pub remembered: Option<Remembered>,
+}
+
+/// Where a scenario says something, for errors: `FILE:LINE` or `--set PATH=VALUE`. Two scenarios
+/// that say the same are equal, wherever they say it.
+#[derive(Debug, Clone)]
+pub struct Place(String);
+
+impl Place {
+    pub(super) fn of(origin: &Origin, file_name: &str) -> Self {
+        Self(OneLine(Fault::new(origin, "").place(file_name)).to_string())
+    }
+}
+
+impl PartialEq for Place {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// What a sender remembers of its path (RFC 9959).

@@ -20,10 +20,10 @@ class Controller:
     - ``window``: bytes that may be in flight. A full-size packet has ``self.mtu`` bytes of UDP
       payload; n packets fill a window of n packets. A whole number or a float, which is rounded
       down. Below one packet, packets leave less often than once a round trip.
-    - ``pacing_rate``: bytes per second at which packets leave; ``None`` (the default) spreads the
-      window over the round trip.
-    - ``slow_start_threshold``: the window in bytes at which slow start ended; ``None`` while in
-      slow start. For series and for careful resume; you need not set it.
+    - ``pacing_rate``: bytes per second at which packets leave, at least one in 10 s. ``None`` (the
+      default) spreads the window over the round trip: 1.1 windows in each, or 2 in slow start.
+    - ``slow_start_threshold``: bytes. A controller is in slow start while this is ``None`` or above
+      the window; with 0 (the default) it never is. For pacing, series and careful resume.
     - ``ecn``: ``"classic"`` (the default) or ``"scalable"`` (L4S), an attribute of the class.
 
     The calls for one ACK frame, in order: ``on_path`` for each path header since the ACK before,
@@ -36,8 +36,9 @@ class Controller:
     ``YourClass(mtu, packets=20)``. An exception ends the run, and ``evenkeel.run`` raises it.
 
     A controller that decides by what it was told alone repeats its runs byte for byte. One that
-    draws random numbers seeds its generator with a parameter. When only the peer's port changes,
-    and before a path's marks have been seen to mean something, the controller is copied by
+    draws random numbers seeds its generator with a parameter. Attributes of the class are those of
+    all runs in a process: what changes belongs to ``self``. When only the peer's port changes, and
+    before a path's marks have been seen to mean something, the controller is copied by
     ``copy.deepcopy``.
     """
 
@@ -47,8 +48,8 @@ class Controller:
     window: float
     #: Bytes per second at which packets leave; ``None``: the window over the round trip.
     pacing_rate: Optional[float] = None
-    #: The window in bytes at which slow start ended; ``None`` in slow start.
-    slow_start_threshold: Optional[float] = None
+    #: The window in bytes below which it is in slow start; ``None``: at any window.
+    slow_start_threshold: Optional[float] = 0
     #: How it answers marks: ``"classic"`` or ``"scalable"``.
     ecn: str = "classic"
 
@@ -87,8 +88,10 @@ class Controller:
 
     def resume(self, window: int) -> None:
         """The path is known to carry ``window`` bytes in a round trip (RFC 9959). As it is here,
-        goes on with that window."""
-        self.window = self.slow_start_threshold = max(window, 2 * self.mtu)
+        goes on with that window, and ends slow start."""
+        self.window = max(window, 2 * self.mtu)
+        if self.slow_start_threshold != 0:
+            self.slow_start_threshold = self.window
 
 
 #: Called if the class has its own.
@@ -177,10 +180,14 @@ def _parameters(name: str, controller: Type[Controller]) -> List[Tuple[str, Any]
     for one in found[1:]:
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
             continue
+        wrong = f"controller {name!r}: parameter {one.name}"
+        if one.kind is one.POSITIONAL_ONLY:
+            raise TypeError(f"{wrong} has no name for calls; write it behind the /")
         if not isinstance(one.default, (bool, int, float)):
-            raise TypeError(
-                f"controller {name!r}: parameter {one.name} needs a default: "
-                "a bool, an int or a float"
-            )
+            raise TypeError(f"{wrong} needs a default: a bool, an int or a float")
+        try:
+            float(one.default)
+        except OverflowError:
+            raise TypeError(f"{wrong} has a default that no float holds; lower it") from None
         parameters.append((one.name, one.default))
     return parameters

@@ -23,7 +23,7 @@ _work: Optional[Tuple[Callable[[Any, Any], Any], Any, Sequence[Any]]] = None
 class Bar:
     """A bar of tqdm on a terminal; nothing where tqdm is missing or there is no terminal."""
 
-    def __init__(self, what: str, total: Optional[float], unit: str) -> None:
+    def __init__(self, what: str, total: float, unit: str) -> None:
         try:
             from tqdm import tqdm
         except ImportError:
@@ -47,7 +47,9 @@ class Bar:
     def at(self, done: float) -> None:
         """This much is done altogether."""
         if self._bar is not None:
-            self._bar.update(round(done - self._bar.n, 6))
+            # A sum of steps would show what floats leave over.
+            self._bar.n = round(done, 3)
+            self._bar.update(0)
 
 
 def in_processes(

@@ -28,9 +28,9 @@ def run(
     ``scenario`` is a dict with the keys of docs/scenarios.md, a ``Scenario``, a TOML text, or the
     path of a file.
     ``seed`` is that of every random choice, the scenario's own (1) without it: the same scenario,
-    seed and version give the same bytes. ``set`` overrides values, as ``--set`` does:
-    ``{"flows.0.controller": "reno", "links.0.loss": 0.01}``. ``controllers`` are known to this run
-    besides those that ``register`` has named. ``out`` is a directory for the files that
+    seed and version give the same bytes. ``set`` overrides values, as ``--set`` does, but a str
+    stays one: ``{"flows.0.controller": "reno", "links.0.loss": 0.01}``. ``controllers`` are known
+    to this run besides those that ``register`` has named. ``out`` is a directory for the files that
     ``evenkeel-testbed run`` writes there, byte for byte (docs/results.md), and with ``qlog`` a log
     of each flow's sender. ``packets`` keeps each packet in ``samples[FLOW]["packets"]``, about 30
     bytes of memory for each. ``progress`` shows a bar, if tqdm is installed.
@@ -57,5 +57,6 @@ def run_source(
     directory = None if out is None else os.fspath(out)
     if not progress:
         return Result(_native.run(made, known, None, directory, records, again))
-    with Bar("virtual time", None, "s") as bar:
+    _, _, duration_s = _native.check(made, known)
+    with Bar("virtual time", round(duration_s, 3), "s") as bar:
         return Result(_native.run(made, known, bar.at, directory, records, again))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import numbers
 import operator
 import os
+import re
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Union
 
 from . import _native
@@ -67,7 +69,7 @@ def source(
 ) -> Dict[str, Any]:
     """The scenario with overrides, as the native part takes it."""
     overrides = [
-        f"{key}={value if isinstance(value, str) else _inline(value, key)}"
+        f"{_unicode(str(key), 'a key of set')}={_override(value, key)}"
         for key, value in mapping("set", set).items()
     ]
     if seed is not None:
@@ -76,7 +78,7 @@ def source(
     if isinstance(scenario, Mapping):
         made["text"] = to_toml(scenario)
     elif isinstance(scenario, str) and not scenario.endswith(".toml") and "=" in scenario:
-        made["text"] = scenario
+        made["text"] = _unicode(scenario, "its text")
     elif isinstance(scenario, (str, os.PathLike)):
         made["path"] = os.fspath(scenario)
     else:
@@ -139,6 +141,12 @@ def whole(name: str, value: Any) -> int:
         raise TypeError(f"{name} is {value!r}; write a whole number") from None
 
 
+def within(name: str, value: Any, least: float, most: float) -> None:
+    """Checks that a value is a number from ``least`` to ``most``."""
+    if not (isinstance(value, numbers.Real) and least <= float(value) <= most):
+        raise ValueError(f"{name} is {value!r}; use a number from {least:g} to {most:g}")
+
+
 def _quoted(word: str) -> str:
     if word and all(
         letter.isascii() and letter.isalnum() or letter in "-_.,:=+/" for letter in word
@@ -152,31 +160,59 @@ def _plain(value: Any, place: str) -> Any:
     if value is None:
         raise ScenarioError(f"scenario: {place} is None; leave the key out")
     if isinstance(value, Mapping):
-        return {str(key): _plain(one, f"{place}.{key}".lstrip(".")) for key, one in value.items()}
+        keys = {str(key): f"{place}.{key}".lstrip(".") for key in value}
+        values = zip(keys.items(), value.values())
+        return {_unicode(key, "a key"): _plain(one, at) for (key, at), one in values}
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        value = os.fspath(value)
     if hasattr(value, "tolist"):
         return _plain(value.tolist(), place)
     if isinstance(value, (list, tuple)):
         return [_plain(one, f"{place}.{index}") for index, one in enumerate(value)]
     if isinstance(value, float) and value != value or value in (float("inf"), float("-inf")):
         raise ScenarioError(f"scenario: {place} is {value}; write a finite number")
-    if isinstance(value, (bool, int, float, str)):
+    if isinstance(value, str):
+        return _unicode(value, place)
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ScenarioError(f"scenario: {place} is beyond 64 bits; write a number below 2**63")
+    if isinstance(value, (bool, int, float)):
         return value
     raise ScenarioError(
         f"scenario: {place} is a {type(value).__name__}; write a number, a text, a list or a dict"
     )
 
 
+def _unicode(text: str, place: str) -> str:
+    """The text, if it is one: half a pair of UTF-16 is none."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ScenarioError(f"scenario: {place} is no Unicode: {text!r}") from None
+    return text
+
+
+def _override(value: Any, key: str) -> str:
+    """The value as ``--set`` takes it, which takes what is no TOML for a text."""
+    if isinstance(value, str) and _NO_TOML.fullmatch(value):
+        return value
+    return _inline(value, key)
+
+
+#: Texts that are no value of TOML, such as ``vegas:beta=4``.
+_NO_TOML = re.compile(r"(?!(true|false|inf|nan)$)[A-Za-z][A-Za-z0-9_:=,.+/-]*")
+
+
 def _inline(value: Any, key: str) -> str:
     """The value as TOML on one line."""
     value = _plain(value, key)
     if isinstance(value, dict):
-        return (
-            "{"
-            + ", ".join(f"{json.dumps(key)} = {_inline(one, key)}" for key, one in value.items())
-            + "}"
-        )
+        items = (f"{_quotation(key)} = {_inline(one, key)}" for key, one in value.items())
+        return "{" + ", ".join(items) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(_inline(one, key) for one in value) + "]"
-    return json.dumps(value, ensure_ascii=False)
+    return _quotation(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _quotation(text: str) -> str:
+    # TOML's texts are those of JSON, but for one character.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

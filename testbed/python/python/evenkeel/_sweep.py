@@ -85,8 +85,9 @@ def sweep(
     ``over`` has paths as keys and the values of each: ``{"links.0.loss": [0, 0.01],
     "flows.0.controller": ["mine", "cubic"]}``. ``seeds`` is how many, from the scenario's own on,
     or which. ``jobs`` processes run at a time, as many as there are cores without it; results do
-    not depend on it. ``set`` and ``controllers`` are as for ``run``. All runs are checked before
-    the first begins. A bar shows the progress, if tqdm is installed and there is a terminal.
+    not depend on it, unless runs change attributes of a class, which those of one process share.
+    ``set`` and ``controllers`` are as for ``run``. All runs are checked before the first begins. A
+    bar shows the progress, if tqdm is installed and there is a terminal.
     """
     known = described(controllers)
     values = {key: several(key, some) for key, some in mapping("over", over).items()}
@@ -97,7 +98,7 @@ def sweep(
     tasks = []
     for chosen in combinations:
         sets = {**mapping("set", set), **chosen}
-        _, first = _native.check(source(scenario, sets), known)
+        _, first, _ = _native.check(source(scenario, sets), known)
         tasks += [(chosen, seed, source(scenario, sets, seed)) for seed in seeds_of(seeds, first)]
     made = [task[2] for task in tasks]
     results: Dict[int, Result] = dict(in_processes(_run, known, made, jobs, "sweep"))

@@ -27,10 +27,10 @@ from typing import Any, Callable, Dict, Mapping, Optional, Tuple
 import numpy as np
 
 from . import _native
-from ._controller import Controller
+from ._controller import Controller, described
 from ._result import needs
 from ._run import run
-from ._scenario import AnyScenario, mapping, source
+from ._scenario import AnyScenario, mapping, source, whole, within
 
 with needs("gymnasium"):
     import gymnasium
@@ -49,8 +49,11 @@ OBSERVATION = (
 #: controller in Python may never answer.
 _PATIENCE_S = 1.0
 
-#: The smallest window in packets (RFC 9002, section 7.2).
-LEAST_PACKETS = 2
+#: The smallest window in packets (RFC 9002, section 7.2), and the greatest that an observation has.
+LEAST_PACKETS, MOST_PACKETS = 2, 2**20
+
+#: The least rate of an action and the greatest that one may have, Mb/s of UDP payload.
+LEAST_RATE_MBPS, MOST_RATE_MBPS = 0.01, 1e6
 
 
 class _Closed(Exception):
@@ -60,10 +63,10 @@ class _Closed(Exception):
 class FlowEnv(gymnasium.Env):
     """The controller of one flow of a scenario.
 
-    ``flow`` names a ``[[flows]]`` table with ``app = "bulk"`` and a count of 1, the first without
-    it. ``action`` is ``"factor"``: a number from 0.5 to 2 by which the window is multiplied; or
-    ``"rate"``: Mb/s of UDP payload, from 0.01 to ``max_rate_mbps``, at which packets leave, with a
-    window of two round trips at that rate. The window stays between two packets and
+    ``flow`` names a ``[[flows]]`` table with ``app = "bulk"`` and a count of 1, the first such one
+    without it. ``action`` is ``"factor"``: a number from 0.5 to 2 by which the window is
+    multiplied; or ``"rate"``: Mb/s of UDP payload, from 0.01 to ``max_rate_mbps``, at which packets
+    leave, with a window of two round trips at that rate. The window stays between two packets and
     ``max_packets``. ``set`` overrides values, as for ``evenkeel.run``.
 
     ``reward`` takes the round's facts, a dict: ``rate_bps`` (acknowledged bits per second),
@@ -96,14 +99,23 @@ class FlowEnv(gymnasium.Env):
     ) -> None:
         if action not in ("factor", "rate"):
             raise ValueError(f'action is {action!r}; write "factor" or "rate"')
+        within("max_packets", whole("max_packets", max_packets), LEAST_PACKETS, MOST_PACKETS)
+        within("max_rate_mbps", max_rate_mbps, LEAST_RATE_MBPS, MOST_RATE_MBPS)
         self._scenario = scenario
         names = [] if flow is None else [flow]
-        number, self.flow = _native.compared_flows(source(scenario, set), {}, names)[0]
+        flows = _native.compared_flows(source(scenario, set), {}, names)
+        fitting = [(number, name) for number, name, is_one_bulk in flows if is_one_bulk]
+        if not fitting:
+            which = "no flow has it" if flow is None else f"flow {flow} has not"
+            raise _native.ScenarioError(f'an agent needs app = "bulk" and count = 1; {which}')
+        number, self.flow = fitting[0]
         self._set = {**mapping("set", set), f"flows.{number}.controller": "agent"}
+        known = described({"agent": Controller})
+        _, self._seed, _ = _native.check(source(scenario, self._set), known)
         self._action = action
         self._max_packets = max_packets
         self._reward = reward or _reward
-        least, most = (0.5, 2.0) if action == "factor" else (0.01, max_rate_mbps)
+        least, most = (0.5, 2.0) if action == "factor" else (LEAST_RATE_MBPS, max_rate_mbps)
         self._least, self._most = least, most
         self.action_space = gymnasium.spaces.Box(least, most, (1,), np.float32)
         high = np.array([np.inf, np.inf, 1.0, 1.0, 20.0, np.inf], dtype=np.float32)
@@ -111,12 +123,12 @@ class FlowEnv(gymnasium.Env):
             np.zeros(6, np.float32), high, dtype=np.float32
         )
         self._channel: Optional[_Channel] = None
-        self._seed = 1
 
     def reset(
         self, *, seed: Optional[int] = None, options: Optional[Dict[str, Any]] = None
     ) -> Tuple[np.ndarray, Dict[str, Any]]:
-        """Begins a run: ``seed`` is the scenario's, 1 at first, and the next one without it."""
+        """Begins a run with ``seed``; without it first with that of the scenario, then with the one
+        after that of the run before."""
         super().reset(seed=seed)
         self.close()
         chosen = self._seed if seed is None else seed
@@ -279,6 +291,7 @@ class _Agent(Controller):
         if self.acts:
             self.channel.agent = self
         self.began_s: Optional[float] = None
+        self.window = min(self.window, self.max_packets * mtu)
 
     def __deepcopy__(self, memo: Any) -> "_Agent":
         return self

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::scenario::Place;
 use crate::sim::BuildError;
 
 /// Names the directory with the programs that a run starts, if they are not beside this one.
@@ -72,12 +73,12 @@ pub enum KernelError {
     /// A link cannot be built as the scenario says.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// This flow names a controller that does not exist.
-    #[error("flow {0}: {1}")]
-    Controller(String, #[source] evenkeel::SpecError),
-    /// This flow names this controller, which this program adds to evenkeel's.
-    #[error("flow {0}: hosts run evenkeel's programs, which lack {1}; use --on sim")]
-    OwnController(String, String),
+    /// Here this flow names a controller that does not exist.
+    #[error("{0}: flow {1}: {2}")]
+    Controller(Place, String, #[source] evenkeel::SpecError),
+    /// Here this flow names this controller, which this program adds to evenkeel's.
+    #[error("{0}: flow {1}: hosts run evenkeel's programs, which lack {2}; use --on sim")]
+    OwnController(Place, String, String),
     /// This flow is the kernel's own TCP with this controller, and the kernel has those listed.
     #[error("flow {0}: this kernel's TCP has no controller {1}; use one of {2}, or load tcp_{1}")]
     KernelController(String, String, String),

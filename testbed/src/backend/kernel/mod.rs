@@ -73,9 +73,10 @@ pub(super) fn check(scenario: &Scenario) -> Result<(), KernelError> {
         // The hosts run our programs, without a controller that a user added.
         if let Err(error) = crate::controllers().factory(&spec.controller) {
             let is_known = scenario.controllers.factory(&spec.controller).is_ok();
+            let place = spec.controller_place.clone();
             return Err(match is_known {
-                true => KernelError::OwnController(flow, spec.controller.clone()),
-                false => KernelError::Controller(flow, error),
+                true => KernelError::OwnController(place, flow, spec.controller.clone()),
+                false => KernelError::Controller(place, flow, error),
             });
         }
         if !spec.rebinds.is_empty() {

@@ -1,7 +1,7 @@
 //! The two quinn endpoints of a flow, set up as the applications set theirs up.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use evenkeel::{ResumeToken, SharedFactory};
@@ -10,7 +10,10 @@ use evenkeel_apps::path::HeaderUse;
 use evenkeel_apps::stream;
 use evenkeel_apps::tls::{Identity, Trust};
 use evenkeel_apps::trace::{Traces, Vantage};
-use quinn::{Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TransportConfig};
+use quinn::{
+    ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, QlogConfig, Runtime,
+    ServerConfig, TransportConfig,
+};
 use rand::Rng;
 use rand_pcg::Pcg64;
 use rcgen::{CertificateParams, KeyPair};
@@ -25,6 +28,9 @@ use crate::sim::{HOP_LIMIT, Process, SimRuntime, SimSocket, Simulation, unencryp
 
 /// The name in the simulation's certificate.
 pub(super) const SERVER_NAME: &str = "evenkeel";
+
+/// Longest connection id (RFC 9000, section 17.2), in bytes; quinn's first ones have as many.
+const MAX_CID_LENGTH: usize = 20;
 
 /// What a socket holds that its process does not read: Linux's own limit, net.core.rmem_max.
 const RECEIVE_BUFFER: usize = 212_992;
@@ -121,6 +127,7 @@ impl Endpoints {
         let mut binder = Binder {
             runtime,
             seeds: generator(scenario.seed, Purpose::Endpoint, index),
+            ids: ConnectionIds::of(scenario.seed, index),
             alpn: if is_stream { stream::ALPN } else { bulk::ALPN },
             provider: match recording.encrypts {
                 true => Arc::new(rustls::crypto::ring::default_provider()),
@@ -176,10 +183,47 @@ struct Half {
     socket: Arc<SimSocket>,
 }
 
+/// Draws a flow's connection ids, which its qlog shows: the system's would differ from run to run.
+#[derive(Debug, Clone)]
+struct ConnectionIds(Arc<Mutex<Pcg64>>);
+
+impl ConnectionIds {
+    /// Bytes of an id, as many as quinn's own have; a server's first one has at least 8 (RFC 9000,
+    /// section 7.2).
+    const LENGTH: usize = 8;
+
+    fn of(seed: u64, index: usize) -> Self {
+        let generator = generator(seed, Purpose::ConnectionId, index);
+        Self(Arc::new(Mutex::new(generator)))
+    }
+
+    fn draw<const LENGTH: usize>(&self) -> ConnectionId {
+        let mut id = [0; LENGTH];
+        let mut generator = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        generator.fill_bytes(&mut id);
+        ConnectionId::new(&id)
+    }
+}
+
+impl ConnectionIdGenerator for ConnectionIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        self.draw::<{ Self::LENGTH }>()
+    }
+
+    fn cid_len(&self) -> usize {
+        Self::LENGTH
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
+}
+
 /// Binds the two endpoints of a flow, the server first: each draws a seed.
 struct Binder {
     runtime: SimRuntime,
     seeds: Pcg64,
+    ids: ConnectionIds,
     alpn: &'static [u8],
     /// TLS, and how packets are protected.
     provider: Arc<CryptoProvider>,
@@ -200,8 +244,11 @@ impl Binder {
     fn client(&mut self, half: Half, moves: Vec<(Duration, Arc<SimSocket>)>) -> Endpoint {
         let tls = client_tls(self.provider.clone(), self.alpn);
         let client = half.evenkeel.client_config(tls, half.transport.clone());
+        let mut client = client.expect("ring has QUIC's initial cipher suite");
+        let ids = self.ids.clone();
+        client.initial_dst_cid_provider(Arc::new(move || ids.draw::<MAX_CID_LENGTH>()));
         let mut endpoint = self.bind(&half, None);
-        endpoint.set_default_client_config(client.expect("ring has QUIC's initial cipher suite"));
+        endpoint.set_default_client_config(client);
         if moves.is_empty() {
             return endpoint;
         }
@@ -227,6 +274,8 @@ impl Binder {
         let mut seed = [0; 32];
         self.seeds.fill_bytes(&mut seed);
         config.rng_seed(Some(seed));
+        let ids = self.ids.clone();
+        config.cid_generator(move || Box::new(ids.clone()));
         let runtime = Arc::new(half.process.clone());
         half.evenkeel
             .bind_abstract(config, server, half.socket.clone(), runtime)
@@ -240,7 +289,9 @@ pub(super) fn controller(scenario: &Scenario, spec: &FlowSpec) -> Result<SharedF
         return Err(SimError::KernelTcp(spec.name.clone()));
     }
     let factory = scenario.controllers.factory(&spec.controller);
-    factory.map_err(|error| SimError::Controller(spec.name.clone(), error))
+    factory.map_err(|error| {
+        SimError::Controller(spec.controller_place.clone(), spec.name.clone(), error)
+    })
 }
 
 fn qlog(

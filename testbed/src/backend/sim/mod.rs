@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use evenkeel_apps::trace::{TraceError, Traces};
 
 use crate::metrics::Observations;
-use crate::scenario::{LinkIndex, Scenario};
+use crate::scenario::{LinkIndex, Place, Scenario};
 use crate::sim::{BuildError, simulation, start_cross_traffic};
 
 /// What a run records besides its observations.
@@ -54,9 +54,9 @@ pub enum SimError {
     /// A link cannot be built as the scenario says.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// This flow names a controller that does not exist, or a wrong parameter of one.
-    #[error("flow {0}: {1}")]
-    Controller(String, #[source] evenkeel::SpecError),
+    /// Here this flow names a controller that does not exist, or a wrong parameter of one.
+    #[error("{0}: flow {1}: {2}")]
+    Controller(Place, String, #[source] evenkeel::SpecError),
     /// This flow is a kernel's own TCP.
     #[error(
         "flow {0}: app = \"tcp\" is the kernel's own TCP, which virtual time does not have; use --on netns"

@@ -138,3 +138,35 @@ fn each_packet_is_kept_where_that_is_asked_for() {
     assert_eq!(without.flows[0].packets, None);
     assert_eq!(without.links, seen.links);
 }
+
+#[test]
+fn a_run_with_the_same_seed_writes_the_same_qlogs() {
+    let flow = |name| FlowBuilder::bulk(name, "cubic").between("a", "b");
+    let build = |seed| {
+        let built = Scenario::builder("logs", Duration::from_secs(1)).seed(seed);
+        let built = built.link(LinkBuilder::between("l", "a", "b").rate_bps(10_000_000));
+        built.flow(flow("f")).flow(flow("g")).build().unwrap()
+    };
+    let logs = |seed| {
+        let directory = tempfile::tempdir().unwrap();
+        let options = Options {
+            qlog: Some(directory.path().to_owned()),
+            ..Options::default()
+        };
+        run(&build(seed), &options, |_| ()).unwrap();
+        ["f", "g"].map(|name| {
+            std::fs::read_to_string(directory.path().join(format!("{name}.sqlog"))).unwrap()
+        })
+    };
+    let ([f, g], again, other) = (logs(1), logs(1), logs(2));
+    assert!([&f, &g] == again.each_ref(), "they differ");
+    // Each connection has ids of its own.
+    let id = |log: &str| {
+        log.split("\"group_id\":")
+            .nth(1)
+            .map(|id| id[..18].to_owned())
+    };
+    assert!(id(&f).is_some());
+    assert_ne!(id(&f), id(&g));
+    assert_ne!(id(&f), id(&other[0]));
+}

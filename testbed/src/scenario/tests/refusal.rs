@@ -248,6 +248,32 @@ fn a_kernels_own_tcp_refuses_what_only_quic_has_and_virtual_time_refuses_it() {
 }
 
 #[test]
+fn an_unknown_controller_is_refused_with_its_line_or_the_override() {
+    let refused = |text: &str, overrides: &[&str]| {
+        let scenario = parse(text, overrides).expect("who builds the controller refuses it");
+        let error = sim::check(&scenario, &sim::Options::default());
+        error.expect_err("nobody has it").to_string()
+    };
+    let line = DUMBBELL
+        .lines()
+        .position(|line| line.starts_with("controller"));
+    let place = format!("d.toml:{}", line.expect("a flow has one") + 1);
+    let text = DUMBBELL.replace("controller = \"", "controller = \"x");
+    let error = refused(&text, &[]);
+    let expected = format!("{place}: flow bulk: unknown controller \"x");
+    assert!(error.starts_with(&expected), "{error}");
+    for (spec, what) in [
+        ("nope", "unknown controller \"nope\""),
+        ("vegas:gama=1", "vegas has no parameter \"gama\""),
+    ] {
+        let set = format!("flows.0.controller={spec}");
+        let error = refused(DUMBBELL, &[&set]);
+        let expected = format!("--set {set}: flow bulk: {what}");
+        assert!(error.starts_with(&expected), "{error}");
+    }
+}
+
+#[test]
 fn names_are_unique_and_fit_for_file_names() {
     let second = "[[flows]]\nname = \"bulk\"\napp = \"bulk\"\ncontroller = \"reno\"\n";
     let text = format!("{DUMBBELL}{second}");
