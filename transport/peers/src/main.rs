@@ -6,6 +6,7 @@
 )]
 
 mod interop;
+mod relay;
 mod speed;
 mod stack;
 
