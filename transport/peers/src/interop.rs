@@ -8,6 +8,7 @@ use std::time::Duration;
 use crate::relay::Nat;
 use crate::stack::{
     Evenkeel, Failure, Feature, Identity, Noq, Order, Quiche, Quinn, S2n, Serving, Side, Stack,
+    with_causes,
 };
 
 const FEATURES: [Feature; 6] = [
@@ -90,7 +91,7 @@ fn patiently(attempt: impl FnOnce() -> Result<(), Failure> + Send + 'static) -> 
     thread::spawn(move || tell.send(attempt()));
     match told.recv_timeout(PATIENCE) {
         Ok(Ok(())) => Outcome::Works,
-        Ok(Err(failure)) => Outcome::Fails(failure.to_string()),
+        Ok(Err(failure)) => Outcome::Fails(with_causes(&*failure)),
         Err(RecvTimeoutError::Timeout) => Outcome::Fails("it takes longer than 60 s".into()),
         Err(RecvTimeoutError::Disconnected) => Outcome::Fails("it panicked".into()),
     }

@@ -11,6 +11,7 @@ mod quinn;
 mod s2n;
 mod streams;
 
+use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -49,7 +50,18 @@ pub(crate) const DATAGRAMS: usize = 50;
 pub(crate) const DATAGRAMS_BACK: usize = 40;
 
 /// Why something failed, in a line.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// Returns a failure and its causes in a line.
+pub(crate) fn with_causes(failure: &(dyn Error + 'static)) -> String {
+    let mut line = failure.to_string();
+    let mut cause = failure.source();
+    while let Some(failure) = cause {
+        line = format!("{line}: {failure}");
+        cause = failure.source();
+    }
+    line
+}
 
 /// A QUIC stack.
 pub(crate) trait Stack: Sync {
