@@ -83,6 +83,11 @@ pub(crate) trait Stack: Sync {
     fn can(&self, _feature: Feature) -> bool {
         true
     }
+
+    /// What it is known to do with ECT(1) and marks, as docs/interop.md calls it.
+    fn l4s(&self) -> &'static str {
+        "yes"
+    }
 }
 
 /// What is tried with a peer.
@@ -100,6 +105,8 @@ pub(crate) enum Feature {
     Datagrams,
     /// The client's address changes on the way, as behind a NAT that forgets.
     Rebinding,
+    /// Our side sends as ECT(1), and a router marks packets.
+    L4s,
 }
 
 /// Client or server.
@@ -317,6 +324,7 @@ impl fmt::Display for Feature {
             Self::Retry => "Retry",
             Self::Datagrams => "datagrams",
             Self::Rebinding => "rebinding",
+            Self::L4s => "L4S",
         })
     }
 }
