@@ -6,10 +6,10 @@
 )]
 
 mod interop;
+mod relay;
 mod speed;
 mod stack;
 
-use std::iter::successors;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -55,9 +55,7 @@ fn main() -> ExitCode {
     match run(Arguments::parse().command) {
         Ok(status) => status,
         Err(failure) => {
-            let causes = successors(failure.source(), |cause| cause.source());
-            let causes: String = causes.map(|cause| format!(": {cause}")).collect();
-            eprintln!("{failure}{causes}");
+            eprintln!("{}", stack::with_causes(&*failure));
             ExitCode::FAILURE
         }
     }

@@ -30,6 +30,7 @@ const fn evenkeel(controller: &'static str, headers: bool) -> Evenkeel {
     Evenkeel {
         controller,
         headers,
+        l4s: None,
     }
 }
 

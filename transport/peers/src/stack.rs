@@ -11,6 +11,7 @@ mod quinn;
 mod s2n;
 mod streams;
 
+use std::error::Error;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -49,7 +50,18 @@ pub(crate) const DATAGRAMS: usize = 50;
 pub(crate) const DATAGRAMS_BACK: usize = 40;
 
 /// Why something failed, in a line.
-pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub(crate) type Failure = Box<dyn Error + Send + Sync>;
+
+/// Returns a failure and its causes in a line.
+pub(crate) fn with_causes(failure: &(dyn Error + 'static)) -> String {
+    let mut line = failure.to_string();
+    let mut cause = failure.source();
+    while let Some(failure) = cause {
+        line = format!("{line}: {failure}");
+        cause = failure.source();
+    }
+    line
+}
 
 /// A QUIC stack.
 pub(crate) trait Stack: Sync {
@@ -71,6 +83,11 @@ pub(crate) trait Stack: Sync {
     fn can(&self, _feature: Feature) -> bool {
         true
     }
+
+    /// What it is known to do with ECT(1) and marks, as docs/interop.md calls it.
+    fn l4s(&self) -> &'static str {
+        "yes"
+    }
 }
 
 /// What is tried with a peer.
@@ -88,6 +105,8 @@ pub(crate) enum Feature {
     Datagrams,
     /// The client's address changes on the way, as behind a NAT that forgets.
     Rebinding,
+    /// Our side sends as ECT(1), and a router marks packets.
+    L4s,
 }
 
 /// Client or server.
@@ -305,6 +324,7 @@ impl fmt::Display for Feature {
             Self::Retry => "Retry",
             Self::Datagrams => "datagrams",
             Self::Rebinding => "rebinding",
+            Self::L4s => "L4S",
         })
     }
 }

@@ -62,6 +62,10 @@ impl Stack for Quiche {
             Ok(())
         })
     }
+
+    fn l4s(&self) -> &'static str {
+        "no counts"
+    }
 }
 
 fn config() -> Result<Config, Failure> {

@@ -1,6 +1,9 @@
 //! Stock quinn, and evenkeel's endpoint on it.
 
+use std::sync::OnceLock;
+
 use bytes::Bytes;
+use evenkeel::{Context, EcnUse};
 
 use super::streams::streams;
 
@@ -12,6 +15,8 @@ pub(crate) struct Evenkeel {
     pub(crate) controller: &'static str,
     /// Whether it offers path headers, one on every datagram unless the controller asks for fewer.
     pub(crate) headers: bool,
+    /// If it sends as ECT(1): where it puts the context of its connection.
+    pub(crate) l4s: Option<&'static OnceLock<Context>>,
 }
 
 impl Stack for Evenkeel {
@@ -27,7 +32,8 @@ impl Stack for Evenkeel {
         let evenkeel = self.endpoint();
         let transport = evenkeel.transport(transport(), evenkeel::controller(self.controller)?);
         let config = evenkeel.server_config(identity.server()?, transport)?;
-        spawn_server(serving, move || Ok(evenkeel.bind(LOOPBACK, Some(config))?))
+        let bind = move || Ok(evenkeel.bind(LOOPBACK, Some(config))?);
+        spawn_server(serving, bind, self.watch())
     }
 
     fn exchange(
@@ -40,16 +46,31 @@ impl Stack for Evenkeel {
         let transport = evenkeel.transport(transport(), evenkeel::controller(self.controller)?);
         let config = evenkeel.client_config(identity.client()?, transport)?;
         runtime()?.block_on(async {
-            exchange(&evenkeel.bind(LOOPBACK, None)?, config, server, order).await
+            let endpoint = evenkeel.bind(LOOPBACK, None)?;
+            exchange(&endpoint, config, server, order, self.watch()).await
         })
     }
 }
 
 impl Evenkeel {
     fn endpoint(&self) -> evenkeel::EndpointBuilder {
-        match self.headers {
-            true => evenkeel::EndpointBuilder::new().path_headers(1),
-            false => evenkeel::EndpointBuilder::new(),
+        let mut evenkeel = evenkeel::EndpointBuilder::new();
+        if self.headers {
+            evenkeel = evenkeel.path_headers(1);
+        }
+        if self.l4s.is_some() {
+            evenkeel = evenkeel.ecn(EcnUse::L4s);
+        }
+        evenkeel
+    }
+
+    /// Returns what a connection is shown to when it begins.
+    fn watch(&self) -> impl Fn(&Connection) + Copy + Send + 'static {
+        let place = self.l4s;
+        move |connection| {
+            if let (Some(place), Some(context)) = (place, Context::of(connection)) {
+                let _ = place.set(context);
+            }
         }
     }
 }

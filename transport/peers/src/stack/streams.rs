@@ -28,7 +28,8 @@ macro_rules! streams {
                 let tls = QuicServerConfig::try_from(identity.server()?)?;
                 let mut config = ServerConfig::with_crypto(Arc::new(tls));
                 config.transport_config(Arc::new(transport()));
-                spawn_server(serving, || Ok(Endpoint::server(config, LOOPBACK)?))
+                let bind = || Ok(Endpoint::server(config, LOOPBACK)?);
+                spawn_server(serving, bind, |_| ())
             }
 
             fn exchange(
@@ -41,7 +42,8 @@ macro_rules! streams {
                 let mut config = ClientConfig::new(Arc::new(tls));
                 config.transport_config(Arc::new(transport()));
                 runtime()?.block_on(async {
-                    exchange(&Endpoint::client(LOOPBACK)?, config, server, order).await
+                    let endpoint = Endpoint::client(LOOPBACK)?;
+                    exchange(&endpoint, config, server, order, |_| ()).await
                 })
             }
         }
@@ -55,20 +57,26 @@ macro_rules! streams {
             config
         }
 
-        /// Makes an endpoint and serves on a thread of its own, as long as the process lives.
+        /// Makes an endpoint and serves on a thread of its own, as long as the process lives. `watch`
+        /// is shown every connection.
         fn spawn_server(
             serving: Serving,
             bind: impl FnOnce() -> Result<Endpoint, Failure> + Send + 'static,
+            watch: impl Fn(&Connection) + Copy + Send + 'static,
         ) -> Result<SocketAddr, Failure> {
             on_thread(move || async move {
                 let endpoint = bind()?;
                 let address = endpoint.local_addr()?;
-                Ok((address, serve(endpoint, serving)))
+                Ok((address, serve(endpoint, serving, watch)))
             })
         }
 
         /// Serves every connection until the endpoint is closed.
-        async fn serve(endpoint: Endpoint, serving: Serving) {
+        async fn serve(
+            endpoint: Endpoint,
+            serving: Serving,
+            watch: impl Fn(&Connection) + Copy + Send + 'static,
+        ) {
             while let Some(incoming) = endpoint.accept().await {
                 if serving.retry && !incoming.remote_address_validated() {
                     let _ = incoming.retry();
@@ -87,6 +95,7 @@ macro_rules! streams {
                             Err(_) => return,
                         },
                     };
+                    watch(&connection);
                     tokio::spawn(send_back(connection.clone()));
                     while let Ok((send, receive)) = connection.accept_bi().await {
                         tokio::spawn(answer(connection.clone(), send, receive, serving));
@@ -141,9 +150,11 @@ macro_rules! streams {
             config: ClientConfig,
             server: SocketAddr,
             order: Order,
+            watch: impl Fn(&Connection),
         ) -> Result<(), Failure> {
             let connect = || endpoint.connect_with(config.clone(), server, SERVER_NAME);
             let connection = connect()?.await?;
+            watch(&connection);
             let connection = match order.feature {
                 Feature::EarlyData => {
                     transfer(&connection, Order::FIRST).await?;
