@@ -149,9 +149,14 @@ pub(super) fn compare(
     let out = arguments.out(&first, &seeds);
     // All scenarios are checked before the first runs.
     let mut tasks = Vec::new();
-    for value in &values {
+    let names = named_controllers(&arguments.controllers)?;
+    let of_names = directories(&names);
+    let swept = values.iter().filter_map(|value| key.zip(*value));
+    let swept: Vec<String> = swept.map(|(key, value)| format!("{key}={value}")).collect();
+    let of_values = directories(&swept);
+    for (number, value) in values.iter().enumerate() {
         let file = scenario_with(*value);
-        for controller in named_controllers(&arguments.controllers)? {
+        for (controller, own) in names.iter().zip(&of_names) {
             for seed in &seeds {
                 let named = |group| format!("flows.{group}.controller={controller}");
                 let sets: Vec<String> = groups.iter().map(named).collect();
@@ -161,11 +166,8 @@ pub(super) fn compare(
                 let sets = sets.into_iter().flat_map(|set| ["--set".to_owned(), set]);
                 let more = sets.chain(seed_and_backends(*seed, &[arguments.on]));
                 let mut directory = out.clone();
-                directory.extend(
-                    key.zip(*value)
-                        .map(|(key, value)| file_name(&format!("{key}={value}"))),
-                );
-                directory.push(file_name(&controller));
+                directory.extend(of_values.get(number));
+                directory.push(own);
                 directory.extend((seeds.len() > 1).then(|| format!("seed{seed}")));
                 tasks.push(Task {
                     command: file.command("run", more),
@@ -303,11 +305,19 @@ fn build() -> Result<String, CliError> {
     read().map_err(CliError::Executable)
 }
 
-/// A name for a directory.
-fn file_name(text: &str) -> String {
+/// A directory's name for each text, each another; also where names differ by case alone.
+fn directories(texts: &[String]) -> Vec<String> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
-    let plain = text.chars().map(|c| if is_plain(c) { c } else { '-' });
-    plain.collect()
+    let mut names: Vec<String> = Vec::new();
+    for text in texts {
+        let plain = text.chars().map(|c| if is_plain(c) { c } else { '-' });
+        let mut name: String = plain.collect();
+        while names.iter().any(|other| other.eq_ignore_ascii_case(&name)) {
+            name.push('+');
+        }
+        names.push(name);
+    }
+    names
 }
 
 /// The controllers of one or several lists, each once.
@@ -364,6 +374,9 @@ fn refuse_what_compare_sets(
         return Err(CliError::SetByCompare(key.into(), "--controllers"));
     }
     match swept {
+        Some(key) if key == "name" || key.starts_with("flows.") && key.ends_with(".name") => {
+            Err(CliError::SetByCompare(key.into(), "one name in all rows"))
+        }
         Some("seed") => Err(CliError::SetByCompare("seed".into(), "--seed and --seeds")),
         _ => Ok(()),
     }
@@ -390,5 +403,13 @@ mod tests {
         let error = refused(&["duration_s=3"], Some("seed")).expect("it is refused");
         assert!(error.ends_with("use --seed and --seeds"), "{error}");
         assert_eq!(refused(&["seed=3"], Some("flows.1.controller")), None);
+        assert!(refused(&[], Some("flows.1.name")).is_some());
+    }
+
+    #[test]
+    fn values_that_differ_have_directories_that_differ() {
+        let texts = ["trace=a/b", "trace=a-b", "trace=A-b"].map(String::from);
+        let names = ["trace-a-b", "trace-a-b+", "trace-A-b++"];
+        assert_eq!(directories(&texts), names);
     }
 }
