@@ -192,12 +192,18 @@ impl ComparisonDocument {
         notes
     }
 
-    /// The smoothest controller, at each value of the swept key.
+    /// The smoothest controller, at each value of the swept key: none whose flows died, or delivered
+    /// nothing.
     fn conclusion(&self) -> String {
         let values = self.runs.chunk_by(|a, b| a.value == b.value);
-        let smoothest = values.map(|runs| match &runs[0].value {
-            Some(value) => format!("{} at {value}", runs[0].controller),
-            None => runs[0].controller.clone(),
+        let smoothest = values.map(|runs| {
+            let first = &runs[0];
+            let is_whole = first.dead_flows.is_empty() && first.median.cov.is_some();
+            let name = if is_whole { &first.controller } else { "none" };
+            match &first.value {
+                Some(value) => format!("{name} at {value}"),
+                None => name.to_owned(),
+            }
         });
         format!("smoothest: {}", smoothest.collect::<Vec<_>>().join(", "))
     }

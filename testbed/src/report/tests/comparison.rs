@@ -45,6 +45,15 @@ fn of_bytes(a: &[u64], b: &[u64]) -> Observations {
 }
 
 #[test]
+fn a_controller_that_delivers_nothing_is_not_the_smoothest() {
+    let directory = tempfile::tempdir().unwrap();
+    let observations = of_bytes(&[0; 6], &[100; 6]);
+    let silent = left(directory.path(), "silent", 1, &observations);
+    let text = comparison_table(&compared(directory.path(), &["a"], &[silent]));
+    assert!(text.contains("smoothest: none\n"), "{text}");
+}
+
+#[test]
 fn a_comparison_ranks_and_shows_the_compared_flows_and_sums_up_the_others() {
     let directory = tempfile::tempdir().unwrap();
     // The compared flow `a` of `starved` has little, and its neighbour so much that all together
