@@ -354,6 +354,9 @@ fn what_cannot_be_played_is_refused_with_one_line() {
         assert!(error.contains(words), "{words:?} in {error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     };
+    // An empty name is not all of them.
+    refused(&["--cases", "clean/,", "--quick"], "no case has \"\"");
+    refused(&["--without", "hold,", "--quick"], "no switch \"\"");
     refused(
         &["--cases", "moon"],
         "no case has \"moon\" in its name; the groups are clean",

@@ -234,10 +234,10 @@ pub fn league(patterns: &[String]) -> Result<Vec<LeagueGroup>, LeagueError> {
         Some((group, _)) if ASKED_FOR.contains(&group) => {
             pattern.starts_with(group) && id.contains(pattern)
         }
-        _ => id.contains(pattern),
+        _ => !pattern.is_empty() && id.contains(pattern),
     };
     if patterns.is_empty() {
-        return matching(&[String::new()], found);
+        return matching(&["/".to_owned()], found);
     }
     matching(patterns, found)
 }

@@ -204,7 +204,7 @@ pub(in crate::cli) fn league(
 ) -> Result<ExitCode, CliError> {
     if [&arguments.without, &arguments.vary]
         .iter()
-        .any(|names| names.iter().any(String::is_empty))
+        .any(|names| matches!(&names[..], [name] if name.is_empty()))
     {
         print_out(&switches(controllers))?;
         return Ok(ExitCode::SUCCESS);
