@@ -441,7 +441,8 @@ impl LinkResult {
     }
 }
 
-/// A line for each group of flows whose controller's rate nobody heeded.
+/// A line for each group of flows whose controller's rate nobody heeded, and for each flow of whose
+/// packets none arrived.
 fn warnings(flows: &[FlowObservation]) -> Vec<String> {
     let unheeded =
         |flow: &&FlowObservation| flow.asked_for_rate && flow.pacing != Pacing::Controller;
@@ -455,7 +456,14 @@ fn warnings(flows: &[FlowObservation]) -> Vec<String> {
             first.group, first.controller, first.pacing
         )
     };
-    groups.map(line).collect()
+    let is_silent = |flow: &&FlowObservation| {
+        flow.error.is_none()
+            && flow.sent_packets > 0
+            && flow.delivered.iter().all(|&bytes| bytes == 0)
+    };
+    let silent = flows.iter().filter(is_silent);
+    let silent = silent.map(|flow| format!("flow {}: nothing of what it sent arrived", flow.name));
+    groups.map(line).chain(silent).collect()
 }
 
 /// Figures of a link's stamps, by the names of stamp and figure.

@@ -358,6 +358,20 @@ fn the_averages_of_a_dead_flow_end_at_its_death_and_the_table_marks_it() {
 }
 
 #[test]
+fn a_flow_of_which_nothing_arrived_makes_a_warning() {
+    let mut observations = observations();
+    let silent = &mut observations.flows[0];
+    (silent.error, silent.sent_packets) = (None, 9);
+    silent.delivered.fill(0);
+    let warnings = ResultDocument::new(&scenario(), "sim", &observations).warnings;
+    let line = format!(
+        "flow {}: nothing of what it sent arrived",
+        observations.flows[0].name
+    );
+    assert_eq!(warnings, [line]);
+}
+
+#[test]
 fn a_rate_that_nobody_heeds_makes_one_warning_for_a_group() {
     let mut observations = observations();
     let warnings = |observations: &Observations| {
