@@ -442,7 +442,7 @@ impl LinkResult {
 }
 
 /// A line for each group of flows whose controller's rate nobody heeded, and for each flow of whose
-/// packets none arrived.
+/// data nothing arrived.
 fn warnings(flows: &[FlowObservation]) -> Vec<String> {
     let unheeded =
         |flow: &&FlowObservation| flow.asked_for_rate && flow.pacing != Pacing::Controller;
@@ -457,12 +457,11 @@ fn warnings(flows: &[FlowObservation]) -> Vec<String> {
         )
     };
     let is_silent = |flow: &&FlowObservation| {
-        flow.error.is_none()
-            && flow.sent_packets > 0
-            && flow.delivered.iter().all(|&bytes| bytes == 0)
+        let mut bytes = flow.app_delivered.iter();
+        flow.error.is_none() && flow.sent_packets > 0 && bytes.all(|&bytes| bytes == 0)
     };
     let silent = flows.iter().filter(is_silent);
-    let silent = silent.map(|flow| format!("flow {}: nothing of what it sent arrived", flow.name));
+    let silent = silent.map(|flow| format!("flow {}: no data of it arrived", flow.name));
     groups.map(line).chain(silent).collect()
 }
 

@@ -362,12 +362,9 @@ fn a_flow_of_which_nothing_arrived_makes_a_warning() {
     let mut observations = observations();
     let silent = &mut observations.flows[0];
     (silent.error, silent.sent_packets) = (None, 9);
-    silent.delivered.fill(0);
+    silent.app_delivered.fill(0);
     let warnings = ResultDocument::new(&scenario(), "sim", &observations).warnings;
-    let line = format!(
-        "flow {}: nothing of what it sent arrived",
-        observations.flows[0].name
-    );
+    let line = format!("flow {}: no data of it arrived", observations.flows[0].name);
     assert_eq!(warnings, [line]);
 }
 
