@@ -212,6 +212,8 @@ pub(crate) enum CliError {
     TwoSweeps(String, String),
     #[error("--set {0}: the comparison sets it; use {1}")]
     SetByCompare(String, &'static str),
+    #[error("--set {0}: all rows of a comparison have the same names; give one")]
+    SweptName(String),
     #[error(transparent)]
     Comparison(#[from] report::ComparisonError),
     #[error(transparent)]
@@ -256,6 +258,7 @@ impl CliError {
             | Self::Controllers(_)
             | Self::TwoSweeps(..)
             | Self::SetByCompare(..)
+            | Self::SweptName(_)
             | Self::NoFlow(..)
             | Self::Log(_) => 2,
             #[cfg(feature = "experiments")]

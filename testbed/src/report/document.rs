@@ -441,8 +441,8 @@ impl LinkResult {
     }
 }
 
-/// A line for each group of flows whose controller's rate nobody heeded, and for each flow of whose
-/// data nothing arrived.
+/// A line for each group of flows whose controller's rate nobody heeded, and for each flow none of
+/// whose data arrived.
 fn warnings(flows: &[FlowObservation]) -> Vec<String> {
     let unheeded =
         |flow: &&FlowObservation| flow.asked_for_rate && flow.pacing != Pacing::Controller;
@@ -461,7 +461,7 @@ fn warnings(flows: &[FlowObservation]) -> Vec<String> {
         flow.error.is_none() && flow.sent_packets > 0 && bytes.all(|&bytes| bytes == 0)
     };
     let silent = flows.iter().filter(is_silent);
-    let silent = silent.map(|flow| format!("flow {}: no data of it arrived", flow.name));
+    let silent = silent.map(|flow| format!("flow {}: none of its data arrived", flow.name));
     groups.map(line).chain(silent).collect()
 }
 

@@ -358,13 +358,16 @@ fn the_averages_of_a_dead_flow_end_at_its_death_and_the_table_marks_it() {
 }
 
 #[test]
-fn a_flow_of_which_nothing_arrived_makes_a_warning() {
+fn a_flow_none_of_whose_data_arrived_makes_a_warning() {
     let mut observations = observations();
     let silent = &mut observations.flows[0];
     (silent.error, silent.sent_packets) = (None, 9);
     silent.app_delivered.fill(0);
     let warnings = ResultDocument::new(&scenario(), "sim", &observations).warnings;
-    let line = format!("flow {}: no data of it arrived", observations.flows[0].name);
+    let line = format!(
+        "flow {}: none of its data arrived",
+        observations.flows[0].name
+    );
     assert_eq!(warnings, [line]);
 }
 

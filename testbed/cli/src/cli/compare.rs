@@ -305,7 +305,7 @@ fn build() -> Result<String, CliError> {
     read().map_err(CliError::Executable)
 }
 
-/// A directory's name for each text, each another; also where names differ by case alone.
+/// A name of a directory for each text: no two are the same, even where case does not count.
 fn directories(texts: &[String]) -> Vec<String> {
     let is_plain = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
     let mut names: Vec<String> = Vec::new();
@@ -357,8 +357,8 @@ fn groups(scenario: &Scenario, names: &[String]) -> Result<(Vec<usize>, Vec<Stri
     Ok((numbers, names.to_vec()))
 }
 
-/// Refuses overrides that the comparison's own would replace: of a compared flow's controller, and
-/// several seeds.
+/// Refuses overrides that the comparison's own would replace, of a compared flow's controller and
+/// several seeds, and several names, by which rows find their flows and the table its title.
 fn refuse_what_compare_sets(
     plain_sets: &[String],
     swept: Option<&str>,
@@ -375,7 +375,7 @@ fn refuse_what_compare_sets(
     }
     match swept {
         Some(key) if key == "name" || key.starts_with("flows.") && key.ends_with(".name") => {
-            Err(CliError::SetByCompare(key.into(), "one name in all rows"))
+            Err(CliError::SweptName(key.into()))
         }
         Some("seed") => Err(CliError::SetByCompare("seed".into(), "--seed and --seeds")),
         _ => Ok(()),
@@ -403,7 +403,11 @@ mod tests {
         let error = refused(&["duration_s=3"], Some("seed")).expect("it is refused");
         assert!(error.ends_with("use --seed and --seeds"), "{error}");
         assert_eq!(refused(&["seed=3"], Some("flows.1.controller")), None);
-        assert!(refused(&[], Some("flows.1.name")).is_some());
+        for key in ["name", "flows.1.name"] {
+            let error = refused(&[], Some(key)).expect("it is refused");
+            assert!(error.ends_with("have the same names; give one"), "{error}");
+        }
+        assert_eq!(refused(&[], Some("links.0.name")), None);
     }
 
     #[test]

@@ -144,7 +144,7 @@ def whole(name: str, value: Any) -> int:
 def within(name: str, value: Any, least: float, most: float) -> None:
     """Checks that a value is a number from ``least`` to ``most``."""
     if not (isinstance(value, numbers.Real) and least <= float(value) <= most):
-        raise ValueError(f"{name} is {value!r}; use a number from {least:g} to {most:g}")
+        raise ValueError(f"{name} is {value!r}; use a number from {least} to {most}")
 
 
 def _quoted(word: str) -> str:
@@ -192,7 +192,8 @@ def _unicode(text: str, place: str) -> str:
 
 
 def _override(value: Any, key: str) -> str:
-    """The value as ``--set`` takes it, which takes what is no TOML for a text."""
+    """The value as ``--set`` takes it. A text that no TOML could be has no quotation marks there:
+    commands and errors show it as people write it."""
     if isinstance(value, str) and _NO_TOML.fullmatch(value):
         return value
     return _inline(value, key)

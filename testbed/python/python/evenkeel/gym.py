@@ -49,11 +49,11 @@ OBSERVATION = (
 #: controller in Python may never answer.
 _PATIENCE_S = 1.0
 
-#: The smallest window in packets (RFC 9002, section 7.2), and the greatest that an observation has.
+#: The smallest window in packets (RFC 9002, section 7.2), and the largest that may be allowed.
 LEAST_PACKETS, MOST_PACKETS = 2, 2**20
 
 #: The least rate of an action and the greatest that one may have, Mb/s of UDP payload.
-LEAST_RATE_MBPS, MOST_RATE_MBPS = 0.01, 1e6
+LEAST_RATE_MBPS, MOST_RATE_MBPS = 0.01, 1_000_000
 
 
 class _Closed(Exception):

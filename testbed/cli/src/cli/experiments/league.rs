@@ -278,7 +278,7 @@ fn write(
     league.write(&arguments.out)?;
     if league.builds() > 1 {
         note(&format!(
-            "{} builds made these runs; if the builds' code differs, so do their results",
+            "{} builds made these runs: compare their results only if all are of the same code",
             league.builds()
         ));
     }

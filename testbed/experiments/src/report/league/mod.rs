@@ -37,6 +37,7 @@ pub struct League {
     recordings: Recordings,
     /// By the case's id; those of one seed.
     pictures: BTreeMap<String, Picture>,
+    /// How many programs made the runs.
     builds: usize,
 }
 
