@@ -403,20 +403,16 @@ fn print_out(text: &str) -> Result<(), CliError> {
     }
 }
 
-/// A line on standard error. A full disk behind it is no reason to end otherwise (`eprintln!` panics).
-pub(crate) fn say(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
-}
-
 /// A warning on standard error: nothing with `-q`.
 fn warn(line: &str) {
     note(&format!("warning: {line}"));
 }
 
-/// A line on standard error that is no failure: nothing with `-q`.
+/// A line on standard error that is no failure: nothing with `-q`. A full disk behind it is no
+/// reason to end otherwise (`eprintln!` panics).
 fn note(line: &str) {
     if !is_quiet() {
-        say(line);
+        let _ = writeln!(io::stderr(), "{line}");
     }
 }
 

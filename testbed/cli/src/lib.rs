@@ -15,7 +15,7 @@ pub fn main(controllers: &Controllers) -> ExitCode {
     match cli::run(&arguments, controllers) {
         Ok(code) => code,
         Err(error) => {
-            cli::say(&format!("evenkeel-testbed: {error}"));
+            evenkeel_log::complain("evenkeel-testbed", &error.to_string());
             ExitCode::from(error.exit_code())
         }
     }

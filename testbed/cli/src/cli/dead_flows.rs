@@ -3,8 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Args;
-
-use super::say;
+use evenkeel_log::complain;
 
 /// As many flows are named; of more, their number.
 const NAMED: usize = 3;
@@ -27,9 +26,8 @@ impl DeadFlows {
         if failures.len() > NAMED {
             named += &format!("; and {} more", failures.len() - NAMED);
         }
-        say(&format!(
-            "evenkeel-testbed: {named}; --allow-dead-flows accepts that"
-        ));
+        let failure = format!("{named}; --allow-dead-flows accepts that");
+        complain("evenkeel-testbed", &failure);
         ExitCode::FAILURE
     }
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
+use evenkeel_log::complain;
 use indicatif::ProgressBar;
 
-use super::{bar, note, say, wall_clock};
+use super::{bar, note, wall_clock};
 
 /// A bar on a terminal; elsewhere a line for each run that ends.
 pub(super) struct Progress {
@@ -49,7 +50,7 @@ impl Progress {
         self.ended += 1;
         if let Some(error) = error {
             self.bar
-                .suspend(|| say(&format!("{label} failed: {error}")));
+                .suspend(|| complain("evenkeel-testbed", &format!("{label} failed: {error}")));
         } else if self.bar.is_hidden() {
             let left = left(wall_clock() - self.began, self.share());
             let (ended, runs) = (self.ended, self.runs);

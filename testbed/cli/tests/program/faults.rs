@@ -461,3 +461,14 @@ fn a_route_on_the_kernel_that_flips_every_second_corrupts_nothing_and_costs_as_i
         }
     });
 }
+
+#[test]
+fn failures_have_the_form_that_the_log_has() {
+    let missing = ["run", "nowhere.toml", "--log-format", "json"];
+    let output = testbed(&missing).output().expect("the program starts");
+    assert_eq!(output.status.code(), Some(2));
+    let event: serde_json::Value = serde_json::from_slice(&output.stderr).expect("JSON");
+    assert_eq!(event["level"], "ERROR");
+    let message = event["message"].as_str().expect("a text");
+    assert!(message.contains("nowhere.toml"), "{message}");
+}
