@@ -278,6 +278,10 @@ fn a_run_that_was_made_is_found_again_and_any_change_makes_it_another() {
         .unwrap()
         .swap_remove(1);
     assert!(store.find(&other_seed, &plan).unwrap().is_none());
+    // A file that somebody copied over another's holds another run.
+    let copied = record(&runs[0], &plan, 1.0);
+    store.keep(&other_seed, &plan, &copied).unwrap();
+    assert!(store.find(&other_seed, &plan).unwrap().is_none());
     let other_build = Plan {
         build: Build {
             version: "0".into(),

@@ -317,10 +317,16 @@ pub enum ComparisonError {
 /// Whether `directory` has the complete results of this very scenario with its seed, on `backend`, by
 /// this version.
 pub fn is_kept(directory: &Path, scenario: &Scenario, backend: &str) -> bool {
-    let Ok(result) = read_json(&directory.join("result.json")) else {
+    let read = |name| read_json(&directory.join(name));
+    let (Ok(result), Ok(series)) = (read("result.json"), read(super::SERIES_FILE)) else {
         return false;
     };
-    result["config"] == json!(scenario.config)
+    let is_there = |name: &&str| directory.join(name).is_file();
+    let flows = series["flows"].as_array().map_or(0, Vec::len);
+    let tables = ["series.csv", "flows.csv", "links.csv", "result.html"];
+    tables.iter().all(is_there)
+        && flows == scenario.flows.len()
+        && result["config"] == json!(scenario.config)
         && result["backend"] == backend
         && result["version"] == env!("CARGO_PKG_VERSION")
 }

@@ -283,7 +283,7 @@ impl Store {
     }
 
     /// The record of this very run: same effective scenario, seed, kept series, backend and
-    /// build. `None` if it has not been made.
+    /// build. `None` if it has not been made, or its file holds another run.
     ///
     /// # Errors
     /// If its file is damaged.
@@ -292,7 +292,12 @@ impl Store {
         if !path.exists() {
             return Ok(None);
         }
-        read_json(&path).map(Some)
+        let record: Record = read_json(&path)?;
+        let is_its_own = record.experiment == run.experiment
+            && record.group == run.point.group
+            && record.axes == run.point.axes
+            && record.seed == run.seed;
+        Ok(is_its_own.then_some(record))
     }
 
     /// Keeps a record. It appears under its name when it is complete.

@@ -170,4 +170,14 @@ fn a_run_is_kept_if_it_is_of_the_very_scenario_backend_and_version() {
     assert!(!is_kept(&run.directory, &with_seed(5), "sim"));
     assert!(!is_kept(&run.directory, &with_seed(4), "netns"));
     assert!(!is_kept(directory.path(), &with_seed(4), "sim"));
+    let series = run.directory.join("series.json");
+    let whole = fs::read_to_string(&series).unwrap();
+    for damaged in ["", "{}", "{\"flows\": []}"] {
+        fs::write(&series, damaged).unwrap();
+        assert!(!is_kept(&run.directory, &with_seed(4), "sim"), "{damaged}");
+    }
+    fs::write(&series, whole).unwrap();
+    assert!(is_kept(&run.directory, &with_seed(4), "sim"));
+    fs::remove_file(run.directory.join("series.csv")).unwrap();
+    assert!(!is_kept(&run.directory, &with_seed(4), "sim"));
 }
