@@ -122,12 +122,12 @@ fn chosen(
 }
 
 /// The name and the factors of `beta=x0.8,x1.25`.
-fn factors(text: &str) -> Result<(&str, Vec<&str>), String> {
+fn factors(text: &str) -> Result<(&str, Vec<String>), String> {
     let wrong = || "write it like beta=x0.8,x1.25".to_owned();
     let (name, factors) = text.split_once('=').ok_or_else(wrong)?;
     let factors = factors.split(',').map(|factor| {
         let factor = factor.strip_prefix('x')?;
-        factor.parse::<f64>().ok().map(|_| factor)
+        factor.parse().ok().map(|factor: f64| factor.to_string())
     });
     Ok((name, factors.collect::<Option<_>>().ok_or_else(wrong)?))
 }
@@ -161,7 +161,7 @@ mod tests {
         );
         let found = of("keel:iw=20", &["hold"], &[]).unwrap();
         assert_eq!(found[0].controller, "keel:iw=20,without.hold=true");
-        let twice = of("keel", &[ALL, "hold"], &["beta=x0.8,x0.8"]).unwrap();
+        let twice = of("keel", &[ALL, "hold"], &["beta=x0.8,x0.80"]).unwrap();
         let named = |name| twice.iter().filter(|one| one.controller == name).count();
         assert_eq!(named("keel:without.hold=true"), 1);
         assert_eq!(named("keel:scale.beta=0.8"), 1);
