@@ -334,8 +334,15 @@ fn the_shards_of_slurm_and_kubernetes_merge_into_the_bytes_of_one_run() {
     let slurm = ["1", "2", "3"].map(|part| format!("results/league/part-{part}"));
     merged(&slurm.each_ref().map(String::as_str));
     merged(&["part-1", "part-2"]);
-    // What a part has not run is not counted as a network that nobody failed.
+    // What a part has not run is not counted as a network that nobody failed, or as a rival's 0.
     let output = league(place, &["--merge", "part-1", "--out", "half"]);
+    let told = text(&output.stderr);
+    assert!(told.contains("warning: 2 of 4 runs are missing"), "{told}");
+    let page = read(place.join("half/league.html"));
+    assert!(page.contains("2 of 4 runs, the others are missing"));
+    let document: Value = serde_json::from_str(&read(place.join("half/league.json"))).unwrap();
+    let regrets = document["regrets"].as_array().unwrap().iter();
+    assert!(regrets.clone().any(|row| row["mean"].is_null()));
     let table = text(&output.stdout);
     let failed = table
         .lines()
@@ -357,6 +364,10 @@ fn what_cannot_be_played_is_refused_with_one_line() {
     // An empty name is not all of them.
     refused(&["--cases", "clean/,", "--quick"], "no case has \"\"");
     refused(&["--without", "hold,", "--quick"], "no switch \"\"");
+    refused(
+        &["--merge", "parts", "--controllers", "cubic"],
+        "--merge joins what has played",
+    );
     refused(
         &["--cases", "moon"],
         "no case has \"moon\" in its name; the groups are clean",

@@ -15,7 +15,7 @@ use evenkeel_experiments::{
 
 use super::runs::{Shard, build, check, exit_code, make, pending};
 use crate::cli::compare::named_controllers;
-use crate::cli::{Backend, CliError, interrupts, note, print_out};
+use crate::cli::{Backend, CliError, interrupts, note, print_out, warn};
 
 /// Seeds of a league that is not quick.
 const SEEDS: u64 = 5;
@@ -36,8 +36,10 @@ pub(in crate::cli) struct LeagueArguments {
         value_name = "NAME,...",
         default_value = "keel,cubic,reno,bbr,noq-bbr3,vegas,ada-vegas,ro-vegas,abgd,acp",
         default_value_ifs = [
-            ("without", ArgPredicate::IsPresent, "keel"),
-            ("vary", ArgPredicate::IsPresent, "keel"),
+            ("without", ArgPredicate::IsPresent, Some("keel")),
+            ("vary", ArgPredicate::IsPresent, Some("keel")),
+            // What has played is joined whole.
+            ("merge", ArgPredicate::IsPresent, None),
         ]
     )]
     controllers: Vec<String>,
@@ -58,7 +60,7 @@ pub(in crate::cli) struct LeagueArguments {
         long,
         value_name = "MS",
         requires = "traces",
-        conflicts_with_all = ["cases", "random"],
+        conflicts_with_all = ["cases", "random", "merge"],
         value_parser = delay_ms
     )]
     delay_ms: Option<f64>,
@@ -67,7 +69,7 @@ pub(in crate::cli) struct LeagueArguments {
         long,
         value_name = "N",
         requires = "traces",
-        conflicts_with_all = ["cases", "random"],
+        conflicts_with_all = ["cases", "random", "merge"],
         value_parser = clap::value_parser!(u64).range(1..=1_000_000)
     )]
     queue_packets: Option<u64>,
@@ -76,7 +78,7 @@ pub(in crate::cli) struct LeagueArguments {
         long,
         value_name = "BYTES",
         requires = "traces",
-        conflicts_with_all = ["cases", "random", "queue_packets"],
+        conflicts_with_all = ["cases", "random", "merge", "queue_packets"],
         value_parser = clap::value_parser!(u64).range(1500..=1_000_000_000)
     )]
     queue_bytes: Option<u64>,
@@ -215,6 +217,10 @@ pub(in crate::cli) fn league(
     }
     let variants = arguments.variants(&names, controllers)?;
     if !arguments.merge.is_empty() {
+        if variants.is_empty() && !names.is_empty() {
+            let message = "--merge joins what has played; leave out --controllers";
+            return Err(LeagueError::Variant(message.into()).into());
+        }
         write(&arguments.merge, arguments, &variants, controllers)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -276,6 +282,13 @@ fn write(
         }
     }
     league.write(&arguments.out)?;
+    let (made, all) = league.document().runs();
+    if made < all {
+        warn(&format!(
+            "{} of {all} runs are missing: what needs them has no score",
+            all - made
+        ));
+    }
     if league.builds() > 1 {
         note(&format!(
             "{} builds made these runs: compare their results only if all are of the same code",

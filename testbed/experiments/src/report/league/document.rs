@@ -133,7 +133,8 @@ pub struct ResultRow {
     pub controller: String,
     /// Its score; `None` without a run.
     pub score: Option<OverSeeds>,
-    /// By how much the best controller's median is above its own; `None` without a run.
+    /// By how much the best controller's median is above its own; `None` if a run of the case is
+    /// missing.
     pub regret: Option<f64>,
     /// Seeds whose run is missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -226,6 +227,14 @@ impl LeagueDocument {
     /// With how many seeds a case was played.
     pub(super) fn seeds_of(&self, case: &CaseRow) -> u64 {
         seeds(self.seeds, self.quick, case.chaotic)
+    }
+
+    /// How many runs were made, and how many belong to the league.
+    pub fn runs(&self) -> (u64, u64) {
+        let seeds = self.cases.iter().map(|case| self.seeds_of(case));
+        let all = seeds.sum::<u64>() * self.controllers.len() as u64;
+        let missing = self.results.iter().map(|row| row.missing.len() as u64);
+        (all - missing.sum::<u64>(), all)
     }
 
     /// Whether this network drawn at random is among the worst of a controller and figure.

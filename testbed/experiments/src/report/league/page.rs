@@ -60,7 +60,7 @@ pub(super) fn page(document: &LeagueDocument, pictures: &BTreeMap<String, Pictur
             cases => cases.map(|one| case(document, one, pictures)).collect::<Vec<_>>(),
         }
     });
-    let runs = document.cases.iter().map(|case| document.seeds_of(case));
+    let (made, runs) = document.runs();
     let figures = FIGURES.into_iter();
     let random = figures.filter_map(|figure| distribution(document, figure));
     let page = context! {
@@ -79,7 +79,8 @@ pub(super) fn page(document: &LeagueDocument, pictures: &BTreeMap<String, Pictur
             _ => "real time, in containers",
         },
         chaotic => document.quick && document.cases.iter().any(|case| case.chaotic),
-        runs => runs.sum::<u64>() * document.controllers.len() as u64,
+        made,
+        runs,
     };
     let templates = [("league.html", include_str!("templates/league.html"))];
     let mut environment = environment(&templates);
@@ -110,6 +111,7 @@ fn regret(document: &LeagueDocument, row: &RegretRow) -> Value {
     context! {
         row,
         case => row.case.as_ref().map(case),
+        failures => document.failures(&row.controller),
         failed => row.failed.iter().map(case).collect::<Vec<_>>(),
     }
 }

@@ -30,16 +30,17 @@ pub(super) struct Outcome<'r> {
     pub(super) has_failed: bool,
 }
 
-/// How far each of these scores, given with its case, is behind the best of that case.
+/// How far each of these scores, given with its case, is behind the best of that case. Nobody knows
+/// the best where a score is missing.
 pub(super) fn regrets(scores: &[(&str, Option<f64>)]) -> Vec<Option<f64>> {
-    let mut best: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut best: BTreeMap<&str, Option<f64>> = BTreeMap::new();
     for (case, score) in scores {
-        let best = best.entry(case).or_default();
-        *best = best.max(score.unwrap_or_default());
+        let best = best.entry(case).or_insert(Some(0.0));
+        *best = best.zip(*score).map(|(best, score)| best.max(score));
     }
     let regrets = scores
         .iter()
-        .map(|(case, score)| score.map(|score| to_three_digits(best[case] - score)));
+        .map(|(case, score)| Some(to_three_digits(best[case]? - (*score)?)));
     regrets.collect()
 }
 
@@ -84,8 +85,9 @@ mod tests {
             ("a/1", Some(1.0)),
             ("a/2", Some(0.8)),
             ("a/3", None),
+            ("a/3", Some(0.7)),
         ];
-        let expected = [Some(0.1), Some(0.3), Some(0.0), Some(0.0), None];
+        let expected = [Some(0.1), Some(0.3), Some(0.0), Some(0.0), None, None];
         assert_eq!(regrets(&scores), expected);
     }
 

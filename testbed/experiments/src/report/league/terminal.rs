@@ -16,16 +16,16 @@ impl LeagueDocument {
             true => one.name.clone(),
             false => format!("{}*", one.name),
         });
-        let width = |name: &str| name.chars().count().max(6) + 2;
-        let mut text = format!("{:<20}", "");
-        for name in names {
-            text += &format!("{name:>0$}", width(&name));
+        let names: Vec<String> = names.collect();
+        let width = |name: &str| name.chars().count().max(5) + 1;
+        let mut text = format!("{:<16}", "");
+        for name in &names {
+            text += &format!("{name:>0$}", width(name));
         }
         let mut line = |label: &str, shown: &dyn Fn(&str) -> String| {
-            text += &format!("\n{label:<20}");
-            for one in &self.controllers {
-                let star = usize::from(!one.repeats);
-                text += &format!("{:>1$}", shown(&one.name), width(&one.name).max(8) + star);
+            text += &format!("\n{label:<16}");
+            for (one, name) in self.controllers.iter().zip(&names) {
+                text += &format!("{:>1$}", shown(&one.name), width(name));
             }
         };
         let two = |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.2}"));
