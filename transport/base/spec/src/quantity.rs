@@ -174,8 +174,11 @@ impl Quantity {
             Self::Fraction(number) if number.fract() == 0.0 && number.abs() <= 2f64.powi(53) => {
                 return Ok(*number as i128);
             }
-            Self::Fraction(_) => {
+            Self::Fraction(number) if number.is_finite() => {
                 return Err("is a number with a fraction; it must be a whole number".to_owned());
+            }
+            Self::Fraction(_) => {
+                return Err("is no finite number; it must be a whole number".to_owned());
             }
             Self::Text(text) => text,
         };

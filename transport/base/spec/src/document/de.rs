@@ -120,7 +120,8 @@ impl de::Error for Error {
         let found = match found {
             Unexpected::Str(_) => "a string",
             Unexpected::Signed(_) | Unexpected::Unsigned(_) => "an integer",
-            Unexpected::Float(_) => "a number with a fraction",
+            Unexpected::Float(number) if number.is_finite() => "a number with a fraction",
+            Unexpected::Float(_) => "no finite number",
             Unexpected::Bool(_) => "true or false",
             Unexpected::Seq => "an array",
             Unexpected::Map => "a table",

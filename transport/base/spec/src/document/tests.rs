@@ -76,6 +76,14 @@ fn every_mistake_is_told_with_its_line_and_what_would_be_right() {
             "count = 1.5",
             "f:3: count is a number with a fraction; it must be u8",
         ),
+        (
+            "count = nan",
+            "f:3: count is no finite number; it must be u8",
+        ),
+        (
+            "rate = inf",
+            "f:3: rate is no finite number; it must be a whole number",
+        ),
         ("count = true", "f:3: count is true or false; it must be u8"),
         (
             "rate = 0",

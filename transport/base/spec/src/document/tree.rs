@@ -211,7 +211,8 @@ impl Value {
         match self {
             Self::String(_) => "a string",
             Self::Integer(_) => "an integer",
-            Self::Float(_) => "a number with a fraction",
+            Self::Float(number) if number.is_finite() => "a number with a fraction",
+            Self::Float(_) => "no finite number",
             Self::Boolean(_) => "true or false",
             Self::Datetime => "a date",
             Self::Array(_) => "an array",
