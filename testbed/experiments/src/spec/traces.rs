@@ -88,7 +88,12 @@ impl Recordings {
     pub(crate) fn read(folder: &Path) -> Result<(Self, Vec<String>), String> {
         let told = |path: &Path, error: &dyn Display| format!("{}: {error}", path.display());
         let entries = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-        let mut entries = entries.map_err(|error| told(folder, &error))?;
+        let mut entries = entries.map_err(|error| {
+            format!(
+                "{}; name a folder of packet-delivery traces",
+                told(folder, &error)
+            )
+        })?;
         entries.sort_by_key(fs::DirEntry::file_name);
         let (mut traces, mut broken) = (BTreeMap::new(), Vec::new());
         for path in entries.iter().map(fs::DirEntry::path) {
