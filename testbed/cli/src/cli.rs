@@ -405,14 +405,15 @@ fn print_out(text: &str) -> Result<(), CliError> {
 
 /// A warning on standard error: nothing with `-q`.
 fn warn(line: &str) {
-    note(&format!("warning: {line}"));
+    if !is_quiet() {
+        evenkeel_log::caution(line);
+    }
 }
 
-/// A line on standard error that is no failure: nothing with `-q`. A full disk behind it is no
-/// reason to end otherwise (`eprintln!` panics).
+/// A line on standard error that is no failure: nothing with `-q`.
 fn note(line: &str) {
     if !is_quiet() {
-        let _ = writeln!(io::stderr(), "{line}");
+        evenkeel_log::remark(line);
     }
 }
 

@@ -252,7 +252,7 @@ impl ResultDocument {
                 .iter()
                 .map(|link| LinkResult::new(link, &timing))
                 .collect(),
-            warnings: warnings(flows),
+            warnings: warnings(flows, scenario.duration),
             series: SERIES_FILE,
             config: scenario.config.clone(),
         }
@@ -441,9 +441,12 @@ impl LinkResult {
     }
 }
 
+/// A handshake that takes longer has failed: five round trips of 1 s.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+
 /// A line for each group of flows whose controller's rate nobody heeded, and for each flow none of
 /// whose data arrived.
-fn warnings(flows: &[FlowObservation]) -> Vec<String> {
+fn warnings(flows: &[FlowObservation], duration: Duration) -> Vec<String> {
     let unheeded =
         |flow: &&FlowObservation| flow.asked_for_rate && flow.pacing != Pacing::Controller;
     let unheeded: Vec<_> = flows.iter().filter(unheeded).collect();
@@ -458,7 +461,10 @@ fn warnings(flows: &[FlowObservation]) -> Vec<String> {
     };
     let is_silent = |flow: &&FlowObservation| {
         let mut bytes = flow.app_delivered.iter();
-        flow.error.is_none() && flow.sent_packets > 0 && bytes.all(|&bytes| bytes == 0)
+        // What has not begun to send may still be in its handshake.
+        let active = flow.stop.min(duration).saturating_sub(flow.start);
+        let has_had_time = flow.sent_packets > 0 || active >= HANDSHAKE;
+        flow.error.is_none() && has_had_time && bytes.all(|&bytes| bytes == 0)
     };
     let silent = flows.iter().filter(is_silent);
     let silent = silent.map(|flow| format!("flow {}: none of its data arrived", flow.name));

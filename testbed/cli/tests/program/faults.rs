@@ -472,3 +472,23 @@ fn failures_have_the_form_that_the_log_has() {
     let message = event["message"].as_str().expect("a text");
     assert!(message.contains("nowhere.toml"), "{message}");
 }
+
+#[test]
+fn a_run_none_of_whose_packets_pass_is_warned_of_in_the_form_that_the_log_has() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let out = directory.path().to_str().expect("a path in UTF-8");
+    let lossy = scenario("lossy.toml");
+    let nothing = ["--set", "links.0.loss=1", "--set", "duration_s=12"];
+    let arguments = ["run", &lossy, "--out", out, "--log-format", "json"];
+    let mut command = testbed(&arguments);
+    let command = command.args(nothing).args(["--set", "warmup_s=1"]);
+    let output = command.output().expect("the program starts");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let told = text(&output.stderr);
+    let events = told.lines().map(serde_json::from_str::<serde_json::Value>);
+    let events: Vec<_> = events.collect::<Result<_, _>>().expect("JSON");
+    let is_warning = |event: &&serde_json::Value| event["level"] == "WARN";
+    let warning = events.iter().find(is_warning).expect("a warning");
+    let message = warning["message"].as_str().expect("a text");
+    assert!(message.ends_with("none of its data arrived"), "{message}");
+}

@@ -10,7 +10,7 @@ use std::env;
 use std::io::{self, IsTerminal, Write};
 
 use clap::{ArgAction, Args, ValueEnum};
-use tracing::{Level, enabled, error};
+use tracing::{Level, enabled, error, info, warn};
 use tracing_subscriber::filter::{ParseError, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -51,8 +51,9 @@ pub enum LogFormat {
 #[error("RUST_LOG cannot be read: {0}; write for example RUST_LOG=quinn=debug")]
 pub struct LogError(#[from] ParseError);
 
-/// The target of failures, which only forms for programs print as events.
+/// The targets of failures and remarks, which only forms for programs print as events.
 const FAILURE: &str = "failure";
+const REMARK: &str = "remark";
 
 impl LogArgs {
     /// The same options for a program that this one starts.
@@ -91,7 +92,7 @@ impl LogArgs {
     fn start_with(&self, usual: Option<&str>) -> Result<(), LogError> {
         let is_journal = form::goes_to_journal(env::var_os("JOURNAL_STREAM"));
         let is_for_programs = self.log_format == LogFormat::Json || is_journal;
-        let failures = is_for_programs.then(|| format!("{FAILURE}=error"));
+        let failures = is_for_programs.then(|| format!("{FAILURE}=error,{REMARK}=info"));
         let always: Vec<_> = failures.as_deref().into_iter().chain(usual).collect();
         let always = always.join(",");
         let asked_for = match (self.quiet, self.verbose) {
@@ -130,6 +131,24 @@ pub fn complain(program: &str, failure: &str) {
         error!(target: FAILURE, "{failure}");
     } else {
         let _ = writeln!(io::stderr(), "{program}: {failure}");
+    }
+}
+
+/// Says on standard error what is no failure.
+pub fn remark(text: &str) {
+    if enabled!(target: REMARK, Level::INFO) {
+        info!(target: REMARK, "{text}");
+    } else {
+        let _ = writeln!(io::stderr(), "{text}");
+    }
+}
+
+/// Warns on standard error of what is no failure.
+pub fn caution(text: &str) {
+    if enabled!(target: REMARK, Level::WARN) {
+        warn!(target: REMARK, "{text}");
+    } else {
+        let _ = writeln!(io::stderr(), "warning: {text}");
     }
 }
 
