@@ -198,7 +198,7 @@ impl ComparisonDocument {
         let values = self.runs.chunk_by(|a, b| a.value == b.value);
         let smoothest = values.map(|runs| {
             let first = &runs[0];
-            let is_whole = first.dead_flows.is_empty() && first.median.cov.is_some();
+            let is_whole = first.dead_flows.is_empty() && first.shown().cov.is_some();
             let name = if is_whole { &first.controller } else { "none" };
             match &first.value {
                 Some(value) => format!("{name} at {value}"),
@@ -404,12 +404,20 @@ impl ComparedRun {
         }
     }
 
+    /// The figures that the table shows.
+    fn shown(&self) -> &ComparedFigures {
+        self.seeds
+            .as_ref()
+            .map_or(&self.median, |seeds| &seeds.mean)
+    }
+
     /// What runs are ordered by. A flow that died early may have been smooth until then.
     fn roughness(&self) -> (bool, f64, f64) {
-        let stream = &self.median.stream;
+        let shown = self.shown();
+        let stream = &shown.stream;
         let stalled_s = stream.as_ref().map_or(0.0, |stream| stream.stalled_s);
         let died = !self.dead_flows.is_empty();
-        (died, stalled_s, self.median.cov.unwrap_or(f64::MAX))
+        (died, stalled_s, shown.cov.unwrap_or(f64::MAX))
     }
 }
 
