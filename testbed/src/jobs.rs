@@ -59,6 +59,7 @@ impl Jobs {
             thread::spawn(move || take(&*work, &pending, &interrupt, &sender));
         }
         drop(sender);
+        let mut ended = 0;
         loop {
             if self.interrupt.load(Ordering::Relaxed) {
                 if self.heed_it {
@@ -67,9 +68,13 @@ impl Jobs {
                 return Ok(true);
             }
             match receiver.recv_timeout(PATIENCE) {
-                Ok(event) => on_event(event)?,
+                Ok(event) => {
+                    ended += usize::from(matches!(event, JobEvent::Ended(..)));
+                    on_event(event)?;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok(false),
+                // Threads see the interrupt first at times.
+                Err(RecvTimeoutError::Disconnected) => return Ok(ended < self.count),
             }
         }
     }
@@ -176,5 +181,22 @@ mod tests {
         };
         assert_eq!(jobs.run(work, |_| Ok::<(), ()>(())), Ok(true));
         assert_eq!(*begun.lock().unwrap(), [0, 1]);
+    }
+
+    #[test]
+    fn threads_that_end_at_an_interrupt_before_it_is_seen_here_have_not_done_all() {
+        for _ in 0..200 {
+            let interrupt = Arc::<AtomicBool>::default();
+            let jobs = Jobs {
+                count: 5,
+                at_a_time: 1,
+                interrupt: interrupt.clone(),
+                heed_it: false,
+            };
+            let work = move |_: usize, _: &mut dyn FnMut(f64)| {
+                interrupt.store(true, Ordering::Relaxed);
+            };
+            assert_eq!(jobs.run(work, |_| Ok::<(), ()>(())), Ok(true));
+        }
     }
 }

@@ -150,6 +150,9 @@ pub(super) fn compare(
     // All scenarios are checked before the first runs.
     let mut tasks = Vec::new();
     let names = named_controllers(&arguments.controllers)?;
+    for name in &names {
+        controllers.factory(name).map_err(CliError::Controllers)?;
+    }
     let of_names = directories(&names);
     let swept = values.iter().filter_map(|value| key.zip(*value));
     let swept: Vec<String> = swept.map(|(key, value)| format!("{key}={value}")).collect();
@@ -284,7 +287,7 @@ fn make(
     progress.finish();
     if interrupted {
         note(&format!(
-            "interrupted: {finished} runs are kept; the same command goes on"
+            "interrupted: {finished} more runs are kept; the same command goes on"
         ));
     }
     Ok(interrupted)

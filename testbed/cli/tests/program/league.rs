@@ -213,7 +213,7 @@ fn an_interrupt_before_the_first_run_tells_how_to_go_on() {
     let output = child.wait_with_output().expect("it ends");
     let told = text(&output.stderr);
     assert_eq!(output.status.code(), Some(130), "{told}");
-    let last = "interrupted: 0 runs are kept; the same command goes on";
+    let last = "interrupted: 0 more runs are kept; the same command goes on";
     assert!(told.contains(last), "{told}");
 }
 

@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 use std::str::FromStr;
 
-use evenkeel_experiments::{Build, Event, Outcome, Plan, Run, Store, heaviest_first, run, shard};
+use evenkeel_experiments::{
+    Build, Event, Outcome, Plan, Run, Store, StoreError, heaviest_first, run, shard,
+};
 use evenkeel_testbed::backend::sim;
 
 use crate::cli::progress::{Progress, cores};
@@ -51,9 +53,11 @@ pub(in crate::cli) fn pending(
     let all = runs.len();
     let (mut pending, mut failures) = (Vec::new(), Vec::new());
     for run in runs {
-        match store.find(&run, plan)? {
-            Some(record) => failures.extend(record.failures(&run)),
-            None => pending.push(run),
+        match store.find(&run, plan) {
+            Ok(Some(record)) => failures.extend(record.failures(&run)),
+            // A damaged one is made again.
+            Ok(None) | Err(StoreError::Damaged(..)) => pending.push(run),
+            Err(error) => return Err(error.into()),
         }
     }
     if pending.len() < all {
@@ -103,7 +107,7 @@ pub(in crate::cli) fn make(
     progress.finish();
     if outcome.interrupted {
         note(&format!(
-            "interrupted: {} runs are kept; the same command goes on",
+            "interrupted: {} more runs are kept; the same command goes on",
             outcome.finished
         ));
     }
