@@ -1,6 +1,6 @@
 //! Recorded networks: a folder of mahimahi's packet-delivery traces, played as a group of cases.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::fs;
 use std::io::{self, Read};
@@ -54,6 +54,16 @@ pub enum Room {
     Bytes(u64),
 }
 
+/// The file of the other way of a network with this one; empty if there can be none.
+fn other_way(name: &str) -> String {
+    let ends = PAIRS
+        .iter()
+        .flat_map(|(there, back)| [(there, back), (back, there)]);
+    let mut others =
+        ends.filter_map(|(own, other)| Some(name.strip_suffix(own)?.to_owned() + other));
+    others.next().unwrap_or_default()
+}
+
 /// The recorded networks of a folder, by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Recordings {
@@ -96,6 +106,7 @@ impl Recordings {
         })?;
         entries.sort_by_key(fs::DirEntry::file_name);
         let (mut traces, mut broken) = (BTreeMap::new(), Vec::new());
+        let mut unusable = BTreeSet::new();
         for path in entries.iter().map(fs::DirEntry::path) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             if path.is_dir() || name.starts_with('.') {
@@ -103,7 +114,10 @@ impl Recordings {
             }
             match Trace::read(&path, &name) {
                 Ok(trace) => drop(traces.insert(name.into_owned(), trace)),
-                Err(why) => broken.push(told(&path, &why)),
+                Err(why) => {
+                    broken.push(told(&path, &why));
+                    unusable.insert(name.into_owned());
+                }
             }
         }
         let mut networks = BTreeMap::new();
@@ -115,6 +129,11 @@ impl Recordings {
             });
             let (name, back) = match pair {
                 Some((stem, back)) => (stem.to_owned(), Some(back)),
+                None if unusable.contains(&other_way(&name)) => {
+                    let message = "its other way is no trace";
+                    broken.push(told(&folder.join(&name), &message));
+                    continue;
+                }
                 None => (name, None),
             };
             let network = Recording {
@@ -128,7 +147,11 @@ impl Recordings {
             }
         }
         if networks.is_empty() {
-            let message = "no file in it is a packet-delivery trace; put mahimahi's traces there";
+            let why = broken
+                .first()
+                .map_or(String::new(), |line| format!(" ({line})"));
+            let message = "no file in it is a packet-delivery trace";
+            let message = format!("{message}{why}; put mahimahi's traces there");
             return Err(told(folder, &message));
         }
         Ok((Self { networks }, broken))

@@ -314,7 +314,10 @@ impl ResultRow {
 /// Notes in each result how far it is behind the best of its case.
 fn compare(results: &mut [ResultRow]) {
     let scores = results.iter();
-    let scores = scores.map(|row| (row.case.as_str(), row.score.map(|score| score.median)));
+    let scores = scores.map(|row| {
+        let score = row.score.filter(|_| row.missing.is_empty());
+        (row.case.as_str(), score.map(|score| score.median))
+    });
     let regrets = regrets(&scores.collect::<Vec<_>>());
     for (row, regret) in results.iter_mut().zip(regrets) {
         row.regret = regret;
