@@ -35,7 +35,7 @@ pub(crate) fn find_exit(netlink: &mut Netlink, route: &RouteSpec) -> Result<Exit
     };
     if !interface.is_up {
         return refuse(format!(
-            "device {dev:?} is down; switch it on: ip link set {dev} up"
+            "device {dev:?} is down; switch it on: ip link set dev {dev} up"
         ));
     }
     let device = interface.index;
@@ -134,7 +134,7 @@ fn demand(
     let value = sysctl.read().map_err(kernel(&setting))?;
     let problem = || {
         Failure::new(format!(
-            "{setting} is {value}, but {reason}; set it: sysctl -w {setting}={remedy}"
+            "{setting} is {value}: {reason}; set it: sysctl -w {setting}={remedy}"
         ))
     };
     Ok((!allows(value)).then(problem))

@@ -61,7 +61,7 @@ impl Allowed {
         found.map(|(_, factory)| factory.clone()).ok_or_else(|| {
             let names: Vec<_> = self.0.iter().map(|(name, _)| name.as_str()).collect();
             format!(
-                "it sends with {}, as its --controllers says",
+                "it sends with {} alone; its --controllers allows others",
                 names.join(" or ")
             )
         })

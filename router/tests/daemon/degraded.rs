@@ -101,7 +101,7 @@ fn a_link_whose_exit_is_down_or_gone_says_so_until_it_is_back() {
     lab.ip(Host::R, "link set vb down");
     degraded(
         &router,
-        "device \"vb\" is down; switch it on: ip link set vb up",
+        "device \"vb\" is down; switch it on: ip link set dev vb up",
     );
     let mut status = lab.evenkeel_router(&["status", "--socket"]);
     let printed = status.arg(lab.socket()).output().unwrap().stdout;
