@@ -7,9 +7,10 @@ use super::search::Seen;
 use crate::controller::{Ack, PathSample};
 use crate::freshness::feedback_lifetime;
 
-/// Packets from one path header to the next while routers stamp them, and until one does.
+/// Packets from one path header to the next while routers stamp them, and until one does: then the
+/// two in a round trip that endpoints send anyway are enough.
 const STAMPED_INTERVAL: u32 = 2;
-const UNSTAMPED_INTERVAL: u32 = 64;
+const UNSTAMPED_INTERVAL: u32 = 1 << 20;
 
 /// Routers of which one was wrong are not believed for so long.
 const DISTRUST: Duration = Duration::from_secs(60);
@@ -138,7 +139,7 @@ mod tests {
             routers.on_path(&reported(100, there, back, None));
             assert_eq!(routers.are_heard(), is_heard, "{there:?} {back:?}");
             let interval = routers.header_interval();
-            assert_eq!(interval, if is_heard { 2 } else { 64 });
+            assert_eq!(interval, if is_heard { 2 } else { 1 << 20 });
         }
     }
 
