@@ -84,6 +84,35 @@ fn a_league_leaves_a_table_a_page_its_figures_and_scenarios_that_run() {
     );
     assert!(text(&output.stderr).contains("4 of 4 runs were made before"));
     assert_eq!(read(place.join("out/league.json")), json);
+
+    // A damaged run is made again.
+    let of_build = fs::read_dir(place.join("out/runs"))
+        .unwrap()
+        .next()
+        .unwrap();
+    let of_build = fs::read_dir(of_build.unwrap().path()).unwrap();
+    fs::write(of_build.map(Result::unwrap).next().unwrap().path(), "{").unwrap();
+    let output = league(
+        place,
+        &[&players[..], &["--quick", "--out", "out"]].concat(),
+    );
+    assert!(text(&output.stderr).contains("3 of 4 runs were made before"));
+    assert_eq!(read(place.join("out/league.json")), json);
+}
+
+#[test]
+fn a_table_of_controllers_with_long_names_has_at_most_100_columns() {
+    let directory = tempfile::tempdir().unwrap();
+    let names = "cubic,gaimd:alpha=0.31,beta=0.875,abgd:alpha=2,delta=3,upper=0.6,reno,\
+                 vegas:alpha=2,beta=4,vegas:alpha=1,beta=3,vegas";
+    let arguments = ["--quick", "--cases", "start/100-kB", "--controllers", names];
+    let output = league(directory.path(), &arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let table = text(&output.stdout);
+    assert!(table.lines().all(|line| line.len() <= 100), "{table}");
+    let totals = table.lines().filter(|line| line.starts_with("total "));
+    let figures: usize = totals.map(|line| line.split_whitespace().count() - 1).sum();
+    assert_eq!(figures, 7, "{table}");
 }
 
 #[test]

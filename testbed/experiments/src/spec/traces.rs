@@ -343,6 +343,8 @@ mod tests {
             ("a b", "1\n"),
             ("late", "1\n100000\n"),
             ("lte", "1\n"),
+            ("wifi.down", ""),
+            ("wifi.up", "1\n"),
         ];
         let folder = folder(&files);
         let (found, broken) = Recordings::read(folder.path()).unwrap();
@@ -351,11 +353,13 @@ mod tests {
             "README: line 1: expected whole milliseconds, found \"Three traces.\"",
             "a b: use up to 57 of A-Z",
             "late: it offers nothing from 10 to 60 s",
+            "wifi.down: ",
+            "wifi.up: its other way is no trace",
         ]) {
             assert!(line.contains(words), "{words:?} in {line}");
             assert_eq!(line.lines().count(), 1, "{line}");
         }
-        assert_eq!(broken.len(), 3);
+        assert_eq!(broken.len(), 5);
     }
 
     #[test]
@@ -366,7 +370,10 @@ mod tests {
             assert!(error.contains(words), "{words:?} in {error}");
         };
         refused(&[], "no file in it is a packet-delivery trace");
-        refused(&[("README", "x\n")], "no file in it is");
+        refused(
+            &[("README", "x\n")],
+            "no file in it is a packet-delivery trace (",
+        );
         refused(
             &[("a", "1\n"), ("a.down", "1\n"), ("a.up", "1\n")],
             "two networks are named a; rename a file",

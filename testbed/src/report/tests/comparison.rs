@@ -92,6 +92,24 @@ fn a_comparison_ranks_and_shows_the_compared_flows_and_sums_up_the_others() {
 }
 
 #[test]
+fn the_smoothest_is_the_one_whose_mean_the_table_shows_as_the_least() {
+    let directory = tempfile::tempdir().unwrap();
+    // Even with two seeds of three, and uneven with the third; a little uneven with all.
+    let moody = [100, 100, 900].map(|bytes| of_bytes(&[0, 0, 100, bytes, 100, bytes], &[0; 6]));
+    let steady = [120; 3].map(|bytes| of_bytes(&[0, 0, 100, bytes, 100, bytes], &[0; 6]));
+    let runs = [("moody", moody), ("steady", steady)].map(|(name, of_seeds)| {
+        let of_seeds = of_seeds.iter().zip(1..);
+        of_seeds
+            .map(|(run, seed)| left(directory.path(), name, seed, run))
+            .collect::<Vec<_>>()
+    });
+    let document = compared(directory.path(), &["a"], &runs.concat());
+    assert_eq!(document.runs[0].controller, "steady");
+    let text = comparison_table(&document);
+    assert!(text.contains("smoothest: steady"), "{text}");
+}
+
+#[test]
 fn two_seeds_have_the_mean_of_both_as_median_and_students_interval_around_it() {
     let directory = tempfile::tempdir().unwrap();
     let runs = [(1, 100), (2, 300)].map(|(seed, bytes)| {
