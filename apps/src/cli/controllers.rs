@@ -60,7 +60,10 @@ impl Allowed {
         let found = self.0.iter().find(|(name, _)| name == asked_for);
         found.map(|(_, factory)| factory.clone()).ok_or_else(|| {
             let names: Vec<_> = self.0.iter().map(|(name, _)| name.as_str()).collect();
-            format!("it sends only with {}", names.join(" or "))
+            format!(
+                "it sends only with {} (its --controllers)",
+                names.join(" or ")
+            )
         })
     }
 }

@@ -128,7 +128,7 @@ fn a_download_has_the_controller_that_the_client_asks_for_or_is_refused_by_who_d
     let refused = client(&server, &["-R", "--bytes", "3MB", "--controller", "bbr"]);
     let line = failure(&refused, 1);
     let reason = "the server refused: it sends only with keel or cubic or \
-                  vegas:alpha=2,beta=4; ask for what it offers";
+                  vegas:alpha=2,beta=4 (its --controllers); ask for what it offers";
     assert!(line.contains(reason), "{line}");
     let both = success(client(
         &server,
