@@ -219,7 +219,7 @@ fn settings_that_would_swallow_packets_are_refused_with_the_remedy() {
         let (code, line) = lab.refused(&link(""));
         assert_eq!(code, 1, "{line}");
         assert!(
-            line.starts_with(&format!("net/{setting} is {value}, but ")),
+            line.starts_with(&format!("net/{setting} is {value}: ")),
             "{line}"
         );
         assert!(
