@@ -19,6 +19,7 @@ mod row;
 mod scalable;
 mod search;
 mod stalls;
+mod start;
 mod target;
 
 use std::time::{Duration, Instant};
@@ -38,26 +39,11 @@ use row::Switches;
 use scalable::Marks;
 use search::{Answer, Search, Seen};
 use stalls::Stalls;
+use start::Start;
 
 /// keel gives way down to this many packets: fewer cannot show what the path delivers. Beside
 /// others losses may leave it two.
 const LEAST_PACKETS: f64 = 4.0;
-
-/// START triples the window each round trip up to this many packets, then doubles it.
-const TRIPLED_PACKETS: f64 = 100.0;
-
-/// START does not grow beyond this many times what the path delivered in an empty round trip, once
-/// that is more than [`TRIPLED_PACKETS`] or a queue shows: it overshoots by less than that.
-const START_REACH: f64 = 1.8;
-
-/// Acknowledgements that come this many times slower than the packets left show that the link is
-/// full. START ends then, if the last eight round trips show a queue that is not short.
-const STRETCHED: f64 = 1.25;
-
-/// Behind such a queue that cross traffic may have made, START grows by this part of what is
-/// acknowledged, for this many rounds (like the conservative slow start of RFC 9406, section 4.2).
-const SLOW_GAIN: f64 = 0.5;
-const SLOW_ROUNDS: u32 = 3;
 
 /// DRAIN sends this part of what is acknowledged: a pause would leave the link empty afterwards.
 const DRAIN_GAIN: f64 = 0.5;
@@ -126,9 +112,8 @@ pub struct Keel {
 
 #[derive(Debug, Clone)]
 enum Mode {
-    /// Grows each round trip until a queue or losses show that the link is full; it has seen a
-    /// queue for this many rounds.
-    Start { slow: u32, rate: f64 },
+    /// Grows each round trip until a queue or losses show that the link is full.
+    Start(Start),
     /// Sends less than arrives until the window is down to `to` bytes.
     Drain { to: f64 },
     /// Keeps the queue at the target.
@@ -152,7 +137,7 @@ impl Keel {
             switches,
             mtu,
             window: initial.bytes(mtu) as f64,
-            mode: Mode::Start { slow: 0, rate: 0.0 },
+            mode: Mode::Start(Start::default()),
             delay: Delay::new(switches),
             routers: Routers::default(),
             rates: Rates::new(now),
@@ -227,58 +212,6 @@ impl Keel {
         self.search
             .as_ref()
             .map_or(target, |search| target.min(search.target()))
-    }
-
-    /// Whether the last eight round trips show a queue that is not short.
-    fn is_delayed(&self) -> bool {
-        let most = self.delay.base() + self.delay.short();
-        self.delay.recent().is_some_and(|rtt| rtt > most)
-    }
-
-    /// START, for each ACK, after this many rounds behind a queue.
-    fn start(&mut self, ack: &Ack, slow: u32) {
-        let is_delayed = self.is_delayed();
-        let is_stretched = ack.delivery.is_some_and(|delivery| {
-            delivery.ack_interval
-                > delivery
-                    .send_interval
-                    .mul_f64(self.switches.stretched(STRETCHED))
-        });
-        let is_over = is_stretched || slow >= SLOW_ROUNDS || !self.switches.slow_start();
-        if is_delayed && is_over {
-            return self.leave_start();
-        }
-        if ack.app_limited || 2.0 * (ack.in_flight as f64) < self.window {
-            return;
-        }
-        let tripled = TRIPLED_PACKETS * self.packet();
-        let gain = match is_delayed {
-            true => SLOW_GAIN,
-            false if self.window < tripled => 2.0,
-            false => 1.0,
-        };
-        let before = self.window;
-        self.window += gain * ack.bytes_after_recovery as f64;
-        let delivered = self.rates.bandwidth() * self.delay.base().as_secs_f64();
-        let reach = (START_REACH * delivered).min(delivered + most_risked(self.mtu) as f64);
-        if (is_delayed || reach > tripled) && self.switches.reach_cap() {
-            self.window = self.window.min(reach.max(before));
-        }
-    }
-
-    /// START, for each round. Losses end it that come while delivery no longer grows: a path that
-    /// loses packets by itself delivers more of a larger window.
-    fn start_round(&mut self, round: &Round) {
-        let is_delayed = self.is_delayed();
-        let is_lossy = self.losses.count(self.mtu, false);
-        let Mode::Start { slow, rate } = &mut self.mode else {
-            return;
-        };
-        *slow = if is_delayed { *slow + 1 } else { 0 };
-        let is_flat = round.rate < STRETCHED * std::mem::replace(rate, round.rate);
-        if is_lossy && is_flat {
-            self.leave_start();
-        }
     }
 
     fn leave_start(&mut self) {
@@ -483,7 +416,7 @@ impl Controller for Keel {
         let unused = self.window + self.back() - ack.in_flight as f64;
         let is_full = !ack.app_limited && unused <= 0.1 * self.window + 2.0 * self.packet();
         match self.mode {
-            Mode::Start { slow, .. } => self.start(ack, slow),
+            Mode::Start(start) => self.start(ack, &start),
             Mode::Drain { to } => self.drain(ack, to),
             _ => {}
         }
@@ -498,7 +431,7 @@ impl Controller for Keel {
             self.marks.begin_virtual_round();
         }
         match &mut self.mode {
-            Mode::Start { .. } => self.start_round(&round),
+            Mode::Start(_) => self.start_round(&round),
             Mode::Drain { .. } => {}
             Mode::Track => self.track_round(ack.now, &round),
             Mode::Yield { back, rounds } => {
@@ -532,7 +465,7 @@ impl Controller for Keel {
         let (window, packet) = (self.window, self.packet());
         let stands = self.seen(event.now).stands();
         let counts = window < COUNTED_PACKETS * packet && self.losses.exceed(stands);
-        let is_delayed = self.is_delayed();
+        let is_delayed = self.delay.shows_queue(Duration::ZERO);
         match &mut self.mode {
             Mode::Hold(hold) => {
                 if let Some(window) = hold.on_congestion(event.now, window, packet) {
@@ -547,7 +480,7 @@ impl Controller for Keel {
             }
             // Losses of larger windows are judged by their share, each round.
             _ if event.cause == Cause::Loss => {}
-            Mode::Start { .. } => self.leave_start(),
+            Mode::Start(_) => self.leave_start(),
             Mode::Track => {
                 self.set_window(self.switches.cut(CUT) * window);
                 self.growth = 0;
@@ -560,7 +493,7 @@ impl Controller for Keel {
         self.track();
         self.window = minimum_window(self.mtu) as f64;
         self.delay.forget_back();
-        self.mode = Mode::Start { slow: 0, rate: 0.0 };
+        self.mode = Mode::Start(Start::default());
     }
 
     fn on_mtu(&mut self, mtu: u16) {
@@ -584,7 +517,7 @@ impl Controller for Keel {
         let recent = self.delay.recent().map(|rtt| rtt + self.delay.back());
         let rtt = recent.unwrap_or(smoothed).min(smoothed).as_secs_f64();
         let gain = match self.mode {
-            Mode::Start { .. } => START_PACE,
+            Mode::Start(_) => START_PACE,
             Mode::Scale => 1.0,
             _ => PACE,
         };
@@ -592,7 +525,7 @@ impl Controller for Keel {
     }
 
     fn slow_start_threshold(&self) -> Option<u64> {
-        (!matches!(self.mode, Mode::Start { .. })).then(|| self.window())
+        (!matches!(self.mode, Mode::Start(_))).then(|| self.window())
     }
 }
 

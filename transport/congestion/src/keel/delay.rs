@@ -229,6 +229,17 @@ impl Delay {
         (self.recent.len() == RECENT).then_some(*least)
     }
 
+    /// Whether the last eight round trips show a queue that is not short, beyond `noise`.
+    pub(super) fn shows_queue(&self, noise: Duration) -> bool {
+        let most = self.base() + self.short() + noise;
+        self.recent().is_some_and(|rtt| rtt > most)
+    }
+
+    /// The part of a short queue that may be jitter: at most half of an empty round trip.
+    pub(super) fn short_noise(&self) -> Duration {
+        self.noise().min(self.base() / 2)
+    }
+
     /// The least round trip of the last [`Self::span`]: without noise that comes and goes. Queueing
     /// that routers report is no noise. The rest may be, and counts only above the noise, or not at
     /// all if all routers report.
@@ -252,9 +263,9 @@ impl Delay {
         }
     }
 
-    /// A queue up to this length is short; jitter may add half of an empty round trip to it.
+    /// Flows that fill queues leave none up to this length, which has jitter in it.
     pub(super) fn quiet(&self) -> Duration {
-        (self.base() / 10).max(SHORT_LEAST) + self.noise().min(self.base() / 2)
+        (self.base() / 10).max(SHORT_LEAST) + self.short_noise()
     }
 
     /// The last round trip.

@@ -173,7 +173,7 @@ class Keel:
     def begin(self, window: float) -> None:
         """START."""
         self.window, self.state, self.slow, self.growth = window, State.START, 0, 0
-        self.last_rate = 0.0
+        self.last_rate = self.noise_before = 0.0
         self.search: Optional[Search] = None
         self.curve: Optional[Cubic] = None
         self.making: Optional[Tuple[float, float]] = None  # window and standing before room was made
@@ -205,7 +205,9 @@ class Keel:
     @property
     def stands(self) -> bool: return self.queue > self.target
     @property
-    def delayed(self) -> bool: return len(self.recent) == 8 and min(self.recent) > self.base + self.short
+    def delayed(self) -> bool:
+        noise = self.noise_before if self.state is State.START else 0.0
+        return len(self.recent) == 8 and min(self.recent) > self.base + self.short + noise
     @property
     def old(self) -> float: return max(10.0, 40 * self.base)
     @property
@@ -313,6 +315,7 @@ class Keel:
     def round_ends(self, now: float, round: Round) -> None:
         if self.state is State.START:
             self.slow = self.slow + 1 if self.delayed else 0
+            self.noise_before = min(self.jitter, self.base / 2)
             is_flat, self.last_rate = round.rate < 1.25 * self.last_rate, round.rate
             if self.judge(False) and is_flat: self.leave_start(now)
         elif self.state is State.TRACK: self.track_round(now, round)
