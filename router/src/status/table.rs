@@ -135,8 +135,9 @@ fn stamps(link: &LinkStatus) -> String {
     } = link.window.headers;
     let refused = link.window.headers.refused();
     let mut text = format!(
-        "  headers    {stamped} stamped of {recognised}; {refused} refused (truncated {truncated}, \
-         version {version}, kind {kind}, untouchable {untouchable}); {foreign} packets without\n"
+        "  headers    {stamped} stamped of {recognised}; {refused} left as they came (truncated \
+         {truncated}, version {version}, unknown kind {kind}, of which endpoints send some, untouchable \
+         {untouchable}); {foreign} packets without\n"
     );
     for (stamp, figures) in &link.stamps {
         let figures = figures

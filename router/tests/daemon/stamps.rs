@@ -176,7 +176,7 @@ fn a_header_passes_with_its_stamps_and_right_checksums_over_both_versions() {
     let output = command.arg(lab.socket()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(
-        text.contains("headers    2 stamped of 2; 0 refused"),
+        text.contains("headers    2 stamped of 2; 0 left as they came"),
         "{text}"
     );
     assert!(text.contains("  acp        desired_bps "), "{text}");
