@@ -263,7 +263,7 @@ impl Delay {
         }
     }
 
-    /// Flows that fill queues leave none up to this length, which has jitter in it.
+    /// The longest queue that flows which fill queues do not leave, with jitter.
     pub(super) fn quiet(&self) -> Duration {
         (self.base() / 10).max(SHORT_LEAST) + self.short_noise()
     }

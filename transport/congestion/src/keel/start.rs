@@ -30,7 +30,7 @@ pub(super) struct Start {
     slow: u32,
     /// Bytes acknowledged per second.
     rate: f64,
-    /// Jitter by what was seen until its end, without the queue that START makes in this round.
+    /// Jitter as it was then: in this round START may make a queue that looks like it.
     noise: Duration,
 }
 
