@@ -186,7 +186,7 @@ impl Player {
 
     /// Has a fixed delay follow the clocks: by what is known at `now_us`, frames are captured
     /// `correction_us` earlier than this player is told. A small difference is made up for by a
-    /// twentieth of the time, a large one at once.
+    /// twentieth of the time; a large one, or any before a picture was in time, at once.
     pub(super) fn follow(&mut self, correction_us: i64, now_us: i64) {
         let Some(fixed) = &mut self.fixed else {
             return;
@@ -196,7 +196,7 @@ impl Player {
         let off_us = wanted_us.saturating_sub(present_us);
         let step_us = (now_us.saturating_sub(fixed.followed_us) / CATCH_UP).max(0);
         let apart_us = off_us.saturating_abs();
-        if apart_us >= micros(JUMP) || apart_us <= step_us {
+        if !fixed.is_running || apart_us >= micros(JUMP) || apart_us <= step_us {
             self.playout_delay_us = Some(wanted_us);
             fixed.followed_us = now_us;
         } else {

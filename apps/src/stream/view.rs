@@ -394,7 +394,8 @@ impl Viewer<'_> {
         // What the viewer's clock showed when it asked, until an answer comes.
         let mut asked: Option<u64> = None;
         let [mut pause, longest] = CLOCK_PAUSES;
-        let mut rest = pin!(sleep_until(self.runtime, self.now() + pause));
+        // At once: the server may have waited long for its stream before it accepted the viewer.
+        let mut rest = pin!(sleep_until(self.runtime, self.now()));
         let mut ended = false;
         let mut before = self.viewing.received();
         let mut quiet = pin!(sleep_until(self.runtime, self.now() + options.patience));

@@ -320,9 +320,13 @@ fn a_fixed_delay_decodes_a_late_beginning_for_what_follows_but_shows_none_of_it(
 }
 
 #[test]
-fn a_fixed_delay_follows_the_clocks_gently_and_a_clock_that_is_set_at_once() {
+fn a_fixed_delay_that_runs_follows_the_clocks_gently_and_a_clock_that_is_set_at_once() {
     let mut player = fixed();
     let delay = |player: &Player| player.playout_delay().unwrap().as_micros();
+    player.follow(5_000, 0);
+    assert_eq!(delay(&player), 95_000, "before a picture was in time");
+    player.follow(0, 0);
+    player.fixed.as_mut().unwrap().is_running = true;
     // 10 ms are made up for in 200 ms, however often it is asked.
     for at_us in (0..=100_000).step_by(7) {
         player.follow(10_000, at_us);

@@ -276,6 +276,26 @@ fn a_picture_is_due_although_nothing_follows_it() {
 }
 
 #[test]
+fn a_fixed_delay_holds_from_the_first_picture_although_the_server_waited_before_it_answered() {
+    let began = epoch();
+    let mut clock = Comparison::default();
+    clock.exchange(4_600_000, 5_000_000, 5_000_000);
+    let viewing = begin_with(Viewing::with_latency(ms(50)), began, ms(0), clock);
+    viewing.exchange(5_001_000, 5_001_000, 5_001_000);
+    for sequence in 0..20 {
+        let header = Header {
+            captured_us: 5_010_000 + 40_000 * u64::from(sequence),
+            ..header(sequence)
+        };
+        let at = began + ms(15 + 40 * u64::from(sequence));
+        viewing.frame(at, &header, Bytes::from_static(b"x"));
+    }
+    viewing.finish();
+    let frames = viewing.report(began + ms(1000)).unwrap().frames;
+    assert_eq!((frames.on_time, frames.dropped), (20, 0));
+}
+
+#[test]
 fn a_fixed_delay_holds_for_an_hour_while_the_clocks_drift_apart() {
     let began = epoch();
     // The sender's clock gains 30 us a second.
