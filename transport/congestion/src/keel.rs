@@ -14,6 +14,7 @@ mod delay;
 mod hold;
 mod losses;
 mod rate;
+mod room;
 mod routers;
 mod row;
 mod scalable;
@@ -31,6 +32,7 @@ use delay::Delay;
 use hold::Hold;
 use losses::{Losses, Verdict};
 use rate::{Rates, Round};
+use room::Room;
 use routers::Routers;
 pub(crate) use row::ROW;
 #[cfg(feature = "ablation")]
@@ -77,10 +79,7 @@ const COUNTED_PACKETS: f64 = 10.0;
 const GROWTH_QUEUE: f64 = 0.75;
 
 /// keel makes room this long after START ended, and when it has not seen the empty path for long.
-/// In YIELD it leaves at least this part of its window for this many rounds.
 const FIRST_ROOM: Duration = Duration::from_secs(2);
-const LEAST_YIELD: f64 = 0.5;
-const YIELD_ROUNDS: u32 = 2;
 
 /// A congestion controller for one path.
 #[derive(Debug, Clone)]
@@ -118,8 +117,8 @@ enum Mode {
     Drain { to: f64 },
     /// Keeps the queue at the target.
     Track,
-    /// Makes room for `rounds` more rounds, then returns to a window of `back` bytes.
-    Yield { back: f64, rounds: u32 },
+    /// Makes room, so that the empty path is seen.
+    Yield(Room),
     /// Keeps its share beside others.
     Hold(Hold),
     /// Answers marks in proportion to how many packets have them.
@@ -333,7 +332,7 @@ impl Keel {
             self.search = search.ease();
         }
         if self.switches.make_room() && self.is_base_old(seen.now) {
-            self.make_room(seen.now);
+            self.make_room(seen);
         } else if has_room {
             self.grow(seen, rate);
         } else {
@@ -384,17 +383,6 @@ impl Keel {
         now.saturating_duration_since(self.delay.seen()) > age
             && now.saturating_duration_since(self.room_at) > age / 2
     }
-
-    /// YIELD begins.
-    fn make_room(&mut self, now: Instant) {
-        let empty = self.delay.base().as_secs_f64() / self.delay.standing().as_secs_f64();
-        self.room_at = now;
-        self.mode = Mode::Yield {
-            back: self.window,
-            rounds: YIELD_ROUNDS,
-        };
-        self.set_window((self.window * (0.9 * empty).max(LEAST_YIELD)).max(self.kept()));
-    }
 }
 
 impl Controller for Keel {
@@ -434,13 +422,9 @@ impl Controller for Keel {
             Mode::Start(_) => self.start_round(&round),
             Mode::Drain { .. } => {}
             Mode::Track => self.track_round(ack.now, &round),
-            Mode::Yield { back, rounds } => {
-                *rounds -= 1;
-                if *rounds == 0 {
-                    self.window = *back;
-                    self.mode = Mode::Track;
-                    self.search = None;
-                }
+            Mode::Yield(room) => {
+                let room = *room;
+                self.yield_round(room);
             }
             Mode::Hold(_) => self.hold_round(ack.now, &round),
             Mode::Scale => self.scale_round(ack.now, &round),
@@ -485,7 +469,7 @@ impl Controller for Keel {
                 self.set_window(self.switches.cut(CUT) * window);
                 self.growth = 0;
             }
-            Mode::Drain { .. } | Mode::Yield { .. } | Mode::Scale => {}
+            Mode::Drain { .. } | Mode::Yield(_) | Mode::Scale => {}
         }
     }
 

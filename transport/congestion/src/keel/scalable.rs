@@ -241,7 +241,7 @@ impl Keel {
                 self.marks.set_classic(now);
                 self.on_congestion(&Congestion::ecn(now));
             }
-            Mode::Drain { .. } | Mode::Yield { .. } | Mode::Scale => {}
+            Mode::Drain { .. } | Mode::Yield(_) | Mode::Scale => {}
         }
         if let Mode::Scale = self.mode {
             let window = self.marks.reduce(now, self.window);

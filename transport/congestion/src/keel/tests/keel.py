@@ -17,9 +17,11 @@ HAIR = 5e-10  # seconds: times are whole nanoseconds, and their differences here
 def clamp(x: float, a: float, b: float) -> float: return max(a, min(x, b))
 def upper_median(xs: List[float]) -> float: return sorted(xs)[len(xs) // 2]
 
-def follows(before: float, after: float, expected: float) -> bool:
-    if min(before, after, expected) <= 0: return False
-    return math.log(before / after) / max(math.log(before / expected), 0.01) > 0.7
+def followed(before: float, after: float, expected: float) -> float:
+    if min(before, after, expected) <= 0: return 0.5
+    return math.log(before / after) / max(math.log(before / expected), 0.01)
+
+def follows(before: float, after: float, expected: float) -> bool: return followed(before, after, expected) > 0.7
 
 def line_deviation(points: List[Tuple[float, float]]) -> float:
     """Standard deviation about the least-squares line."""
@@ -177,6 +179,7 @@ class Keel:
         self.search: Optional[Search] = None
         self.curve: Optional[Cubic] = None
         self.making: Optional[Tuple[float, float]] = None  # window and standing before room was made
+        self.asks = False  # whether the queue is jitter
     # -- measurements ---------------------------------------------------------------------------------
     @property
     def base(self) -> float: return self.base_of.value
@@ -324,7 +327,11 @@ class Keel:
             self.room_rounds += 1
             if self.room_rounds >= 2:
                 assert self.making
-                self.window, self.making, self.search = self.making[0], None, None
+                window, standing = self.making
+                expected = max(self.base, standing * self.window / window)
+                if self.asks and self.window <= 0.75 * window and followed(standing, self.standing, expected) < 0.3:
+                    self.base_of.set(self.standing)
+                self.window, self.making, self.search = window, None, None
                 self.state = State.TRACK
         elif self.state is State.HOLD:
             self.judge(True)
@@ -341,7 +348,9 @@ class Keel:
         elif self.room_is_due(now):
             self.make_room(now)
             share = max(0.9 * self.base / self.standing, 0.5)
-            self.window = max(self.window * share, 4 * packet, min(self.window, self.floor))
+            kept = min(self.window, self.floor)
+            self.asks = 2 * self.queue > target and kept > 0.75 * self.window
+            self.window = max(self.window * share, 4 * packet, 0.0 if self.asks else kept)
             self.state = State.YIELD
         elif self.queue < 0.75 * target:
             self.ease()
