@@ -43,6 +43,9 @@ pub enum AppError {
     /// It took longer than this side allows.
     #[error("it was cut off: it took longer than {} s", .0.as_secs_f64())]
     TooLong(Duration),
+    /// The stream has ended, and nothing of it came with which decoding can begin.
+    #[error("the stream ended without anything with which decoding can begin")]
+    Nothing,
     /// The received bytes are not those that were sent.
     #[error("verification failed: what arrived is not what was sent (size or checksum differ)")]
     Mismatch,
@@ -86,7 +89,7 @@ impl AppError {
             Self::Stalled(_) | Self::TooSlow { .. } | Self::TooLong(_) => 3,
             Self::Mismatch => 4,
             Self::Storage { .. } => 5,
-            Self::PeerGaveUp(_) | Self::Connection(_) => 6,
+            Self::PeerGaveUp(_) | Self::Nothing | Self::Connection(_) => 6,
         })
     }
 

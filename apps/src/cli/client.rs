@@ -441,6 +441,10 @@ fn remedy(error: &AppError) -> &'static str {
             _ => "check the disk and the limits on files, then try again",
         },
         AppError::Refused(_) => "ask for what it offers, or ask its owner to allow it",
+        AppError::Nothing => {
+            "have the encoder send key frames with their parameter sets (x265: repeat-headers=1), or \
+             watch for longer"
+        }
         _ => "see the server's own messages, then try again",
     }
 }

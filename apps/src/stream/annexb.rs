@@ -22,6 +22,8 @@ pub struct AccessUnits {
     has_slice: bool,
     /// The beginning of the unit has been taken by [`Self::flush`].
     continues: bool,
+    /// More of such a unit came since [`Self::went_on`] was last asked.
+    went_on: bool,
     /// Known from the first NAL unit on.
     codec: Option<Codec>,
     /// The parameter sets of all units that are complete.
@@ -73,6 +75,7 @@ impl AccessUnits {
     /// # Errors
     /// See [`AnnexBError`].
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<AccessUnit>, AnnexBError> {
+        self.went_on |= self.continues && self.buffer.is_empty() && !begins_nal(bytes);
         self.buffer.extend_from_slice(bytes);
         if !self.continues && !may_begin_with_start_code(&self.buffer) {
             return Err(kind_of(&self.buffer).map_or(AnnexBError::NoStartCode, AnnexBError::Other));
@@ -90,6 +93,7 @@ impl AccessUnits {
             } else {
                 self.searched = start + 3;
             }
+            self.went_on |= self.continues && is_slice && !opens;
             self.has_slice |= is_slice;
         }
         if self.buffer.len() > MAX_FRAME || units.iter().any(|unit| unit.bytes.len() > MAX_FRAME) {
@@ -116,6 +120,12 @@ impl AccessUnits {
         let unit = self.take(codec, unit);
         self.continues = true;
         unit
+    }
+
+    /// Returns whether more came of a picture that [`flush`](Self::flush) returned, since this was
+    /// last asked: it was not whole.
+    pub(super) fn went_on(&mut self) -> bool {
+        std::mem::take(&mut self.went_on)
     }
 
     /// Ends the stream; returns the last unit, if it has a picture.
@@ -263,6 +273,11 @@ impl<'a> Iterator for NalUnits<'a> {
     }
 }
 
+/// Returns true if these bytes may begin a NAL unit.
+fn begins_nal(bytes: &[u8]) -> bool {
+    bytes.iter().take(4).all(|byte| *byte <= 1)
+}
+
 /// Returns true if the buffer begins, as far as it goes, with at least two zero bytes and a one.
 fn may_begin_with_start_code(buffer: &[u8]) -> bool {
     match buffer.iter().position(|byte| *byte != 0) {
@@ -282,7 +297,11 @@ fn start_code_begin(buffer: &[u8], start: usize) -> usize {
 /// Names what a stream is by its first bytes, if it is something that people try.
 fn kind_of(stream: &[u8]) -> Option<&'static str> {
     let has = |at: usize, bytes: &[u8]| stream.get(at..).is_some_and(|s| s.starts_with(bytes));
-    let kinds: [(bool, &str); 7] = [
+    let kinds: [(bool, &str); 8] = [
+        (
+            has(4, b"G") && has(196, b"G"),
+            "MPEG-TS in packets of 192 bytes",
+        ),
         (has(4, b"ftyp") || has(4, b"styp"), "MP4"),
         (has(0, b"\x1a\x45\xdf\xa3"), "Matroska or WebM"),
         (has(0, b"DKIF") && has(8, b"AV01"), "AV1 in IVF"),

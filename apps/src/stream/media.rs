@@ -68,6 +68,8 @@ struct LiveState {
     first: u64,
     /// The number of the newest frame with which a viewer can begin, if it is kept.
     entry: Option<u64>,
+    /// There has been such a frame.
+    could_begin: bool,
     /// There are pictures, with which viewers begin.
     has_pictures: bool,
     /// The tables in force; `None` before the format is known.
@@ -226,10 +228,11 @@ impl Live {
             state.tables.get_or_insert_default();
         }
         if picture.track == Track::VIDEO && !state.has_pictures {
-            (state.has_pictures, state.entry) = (true, None);
+            (state.has_pictures, state.entry, state.could_begin) = (true, None, false);
         }
         if state.can_begin(&picture) {
             state.entry = Some(state.first + state.kept.len() as u64);
+            state.could_begin = true;
         }
         state.bytes += picture.bytes.len();
         state.kept.push_back((now, picture));
@@ -253,6 +256,11 @@ impl Live {
             }
             changed.await;
         }
+    }
+
+    /// Returns whether a frame has come with which a viewer can begin.
+    pub fn can_begin(&self) -> bool {
+        lock(&self.state).could_begin
     }
 
     /// Returns whether the source has ended.

@@ -1,15 +1,26 @@
 //! Cuts what an encoder makes into frames, whichever of the known formats it is in.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::annexb::{AccessUnit, AccessUnits, AnnexBError};
-use super::ts::{SYNC_BYTE, TransportStream, TsError};
+use super::ts::{PACKET, SYNC_BYTE, TransportStream, TsError};
+
+/// How long after its last byte a picture counts as whole, 3 ms: an encoder writes a picture at once,
+/// and the next one 4 ms later or more (240 a second).
+const QUIET: Duration = Duration::from_millis(3);
+
+/// Each picture that was not whole doubles that time, up to 96 ms: a multiplexer with a constant rate
+/// sends a picture over all of the time until the next one, which ends it then.
+const DOUBLINGS: u32 = 5;
 
 /// Cuts a byte stream into frames.
 #[derive(Default)]
-pub struct Source(Format);
+pub struct Source {
+    format: Format,
+    doublings: u32,
+}
 
 #[derive(Default)]
 enum Format {
@@ -46,28 +57,36 @@ impl Source {
         let Some(first) = bytes.first() else {
             return Ok(Vec::new());
         };
-        if let Format::Unknown = self.0 {
-            self.0 = match *first {
+        if let Format::Unknown = self.format {
+            self.format = match *first {
                 SYNC_BYTE => Format::Ts(Box::default()),
+                _ if has_packets(bytes) => Format::Ts(Box::default()),
                 _ => Format::AnnexB(AccessUnits::default(), None),
             };
         }
-        match &mut self.0 {
+        let (frames, went_on) = match &mut self.format {
             Format::Unknown => unreachable!("it has just been recognised"),
             Format::AnnexB(units, began) => {
                 let pictures = units.push(bytes)?.into_iter();
                 let pictures = pictures.map(|unit| (began.replace(now).unwrap_or(now), unit));
                 let pictures = pictures.collect();
                 began.get_or_insert(now);
-                Ok(pictures)
+                (pictures, units.went_on())
             }
-            Format::Ts(stream) => Ok(stream.push(now, bytes)?),
-        }
+            Format::Ts(stream) => (stream.push(now, bytes)?, stream.went_on()),
+        };
+        self.doublings = DOUBLINGS.min(self.doublings + u32::from(went_on));
+        Ok(frames)
+    }
+
+    /// Returns how long nothing may come before [`flush`](Self::flush) returns a frame as whole.
+    pub fn quiet(&self) -> Duration {
+        QUIET * (1 << self.doublings)
     }
 
     /// Returns whether a frame has begun of which [`flush`](Self::flush) may return what there is.
     pub fn has_begun(&self) -> bool {
-        match &self.0 {
+        match &self.format {
             Format::Unknown => false,
             Format::AnnexB(_, began) => began.is_some(),
             Format::Ts(stream) => stream.has_begun(),
@@ -77,7 +96,7 @@ impl Source {
     /// Returns what there is of frames that have begun, because nothing came after them for a while.
     /// What may yet come of a picture becomes a frame of its own with which nothing can begin.
     pub fn flush(&mut self) -> Vec<(Instant, AccessUnit)> {
-        match &mut self.0 {
+        match &mut self.format {
             Format::Unknown => Vec::new(),
             Format::AnnexB(units, began) => {
                 let at = began.take();
@@ -89,7 +108,7 @@ impl Source {
 
     /// Ends the stream at `now`; returns the last frames.
     pub fn finish(self, now: Instant) -> Vec<(Instant, AccessUnit)> {
-        match self.0 {
+        match self.format {
             Format::Unknown => Vec::new(),
             Format::AnnexB(units, began) => {
                 let last = units.finish().into_iter();
@@ -102,10 +121,50 @@ impl Source {
     /// Returns what viewers have to get before any frame, once that is known: the tables of a
     /// transport stream, nothing otherwise.
     pub fn tables(&self) -> Option<Bytes> {
-        match &self.0 {
+        match &self.format {
             Format::Unknown => None,
             Format::AnnexB(..) => Some(Bytes::new()),
             Format::Ts(stream) => stream.tables(),
+        }
+    }
+}
+
+/// Returns whether packets of a transport stream begin in these bytes: three follow each other.
+fn has_packets(bytes: &[u8]) -> bool {
+    let is_sync = |at: usize| bytes.get(at) == Some(&SYNC_BYTE);
+    (1..PACKET).any(|at| (0..3).all(|nth| is_sync(at + nth * PACKET)))
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_tests::time::{epoch, ms};
+
+    use super::*;
+
+    #[test]
+    fn a_transport_stream_may_begin_within_a_packet() {
+        let stream = [[SYNC_BYTE; 1].as_slice(), &[0x1f, 0xff, 0x10], &[0; 184]].concat();
+        let mut source = Source::default();
+        source.push(epoch(), &stream.repeat(5)[100..]).unwrap();
+        assert!(matches!(source.format, Format::Ts(_)));
+        let mut source = Source::default();
+        source.push(epoch(), &[0, 0, 0, 1, 0x65, 0x88, 7]).unwrap();
+        assert!(matches!(source.format, Format::AnnexB(..)));
+    }
+
+    #[test]
+    fn pictures_that_were_not_whole_have_it_wait_for_longer() {
+        let mut source = Source::default();
+        let mut wait_for = |quiet: u64, bytes: &[u8]| {
+            source.push(epoch(), bytes).unwrap();
+            assert_eq!(source.quiet(), ms(quiet));
+            source.flush();
+        };
+        wait_for(3, &[0, 0, 0, 1, 0x65, 0x88, 7]);
+        wait_for(6, &[7; 10]);
+        wait_for(6, &[0, 0, 0, 1, 0x41, 0x9a, 7]);
+        for quiet in [12, 24, 48, 96, 96] {
+            wait_for(quiet, &[7; 10]);
         }
     }
 }

@@ -29,6 +29,9 @@ const MAX_SKIPPED: usize = 64 * 1024;
 /// The most bytes of tables in one frame.
 const MAX_SECTIONS: usize = 64 * 1024;
 
+/// The most bytes of clock references that wait for the next PES packet.
+const MAX_BETWEEN: usize = 64 * 1024;
+
 /// Bytes of incomplete frames that are kept: of four of the longest.
 const MAX_KEPT: usize = 4 * MAX_FRAME;
 
@@ -46,6 +49,8 @@ pub(super) struct TransportStream {
     /// Tables, and other packets without PES, since the last frame of them.
     sections: Option<(Instant, BytesMut)>,
     kept: usize,
+    /// More came of frames that [`flush`](Self::flush) had returned since this was last read.
+    went_on: bool,
 }
 
 /// A frame that may not be whole.
@@ -55,6 +60,10 @@ struct Gathered {
     coding: Coding,
     at: Instant,
     packets: BytesMut,
+    /// Packets before the next PES packet: clock references, which must not overtake it.
+    between: BytesMut,
+    /// Bytes of such packets at the beginning.
+    led_by: usize,
     /// Bytes of the PES packet, with its header, that are still to come; `None`: it ends where the
     /// next one begins.
     left: Option<usize>,
@@ -127,8 +136,21 @@ impl TransportStream {
 
     /// Ends the stream; returns the last frames.
     pub(super) fn finish(mut self) -> Vec<(Instant, AccessUnit)> {
-        self.gathered.values_mut().for_each(|unit| unit.left = None);
+        for unit in self.gathered.values_mut() {
+            unit.left = None;
+            if unit.packets.is_empty() {
+                // What leads to a PES packet that does not come continues the one before.
+                unit.packets = mem::take(&mut unit.between);
+                unit.continues = true;
+            }
+        }
         self.flush()
+    }
+
+    /// Returns whether more came of frames that [`flush`](Self::flush) returned, since this was last
+    /// asked: they were not whole.
+    pub(super) fn went_on(&mut self) -> bool {
+        mem::take(&mut self.went_on)
     }
 
     /// Returns whether [`flush`](Self::flush) would return something.
@@ -170,20 +192,33 @@ impl TransportStream {
                 self.kept -= before.packets.len();
                 units.push(before.take());
             }
-            let unit = Gathered::new(track, coding, now, &packet);
+            let mut unit = Gathered::new(track, coding, now, &packet);
+            if let Some(before) = self.gathered.get_mut(&pid) {
+                unit.packets = mem::take(&mut before.between);
+                unit.led_by = unit.packets.len();
+            }
             self.gathered.insert(pid, unit);
         }
         // What came before the first beginning cannot be decoded.
         let Some(unit) = self.gathered.get_mut(&pid) else {
             return;
         };
-        // A clock reference between two PES packets is no part of either.
-        let is_between = unit.packets.is_empty() && (length == 0 || unit.left == Some(0));
-        if !unit.is_pes || is_between {
+        if !unit.is_pes {
             return self.section(now, bytes, units);
         }
-        if unit.packets.is_empty() {
+        if !begins && unit.packets.is_empty() {
+            if length == 0 || unit.left == Some(0) {
+                if unit.between.len() >= MAX_BETWEEN {
+                    self.kept -= unit.between.len();
+                    unit.between.clear();
+                }
+                unit.between.extend_from_slice(bytes);
+                self.kept += bytes.len();
+                return;
+            }
             unit.at = now;
+            unit.packets = mem::take(&mut unit.between);
+            self.went_on |= unit.continues;
         }
         unit.packets.extend_from_slice(bytes);
         self.kept += bytes.len();
@@ -236,6 +271,8 @@ impl Gathered {
             coding,
             at: now,
             packets: BytesMut::new(),
+            between: BytesMut::new(),
+            led_by: 0,
             left,
             continues: false,
             is_pes: header.is_some() || is_scrambled,
@@ -245,9 +282,10 @@ impl Gathered {
     /// Returns the packets so far as a frame.
     fn take(&mut self) -> (Instant, AccessUnit) {
         let bytes = mem::take(&mut self.packets).freeze();
+        let led_by = mem::take(&mut self.led_by);
         let (entry, time) = match self.continues {
             true => (None, None),
-            false => self.meaning(&bytes),
+            false => self.meaning(&bytes[led_by..]),
         };
         let unit = AccessUnit {
             track: self.track,

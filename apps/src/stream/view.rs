@@ -227,7 +227,10 @@ impl Viewer<'_> {
         if let Some(output) = &mut output {
             output.flush().await.map_err(AppError::storage(WRITING))?;
         }
-        ended.map(|_| ())
+        match ended {
+            Ok(true) if self.viewing.received() == 0 => Err(AppError::Nothing),
+            ended => ended.map(|_| ()),
+        }
     }
 
     /// Waits until a picture is due, while frames change which is the next.

@@ -21,10 +21,8 @@ const MAX_FILE: u64 = 1 << 30;
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
 
-/// How long after its last byte a picture in a pipe counts as whole, 3 ms: an encoder writes a
-/// picture at once, and the next one 4 ms later or more (240 a second). A picture that was not whole
-/// goes on as two frames.
-const QUIET: Duration = Duration::from_millis(3);
+/// Bytes of a file within which the order of frames does not matter: seven packets of MPEG-TS.
+const PIECE: usize = 7 * 188;
 
 /// Opens the media that `args` ask for. Errors of standard input go to `report`.
 pub(crate) async fn open<E: Send + 'static>(
@@ -91,26 +89,36 @@ async fn recorded(path: &Path) -> Result<(Arc<[AccessUnit]>, Bytes), Failure> {
 
 /// Reads frames from standard input, until it ends or is no byte stream.
 async fn read<E>(input: File, live: Arc<Live>, report: mpsc::UnboundedSender<Event<E>>) {
-    if let Err(cause) = read_live(input, &live).await {
+    let remedy =
+        "send MPEG-TS, or H.264 or HEVC in Annex B format, as `ffmpeg ... -f mpegts -` does";
+    let failure = match read_live(input, &live).await {
+        Err(cause) => Some((cause, remedy)),
+        Ok(false) => Some((
+            "nothing in it begins a picture or sound".into(),
+            "see what the encoder says; have it repeat its parameter sets at each key frame (x265: \
+             repeat-headers=1)",
+        )),
+        Ok(true) => None,
+    };
+    if let Some((cause, remedy)) = failure {
+        let cause = format!("cannot stream standard input: {cause}");
         // Nobody listens once the server stops.
-        let _ = report.send(Event::Over(Err(Failure::failed(
-            format!("cannot stream standard input: {cause}"),
-            "send MPEG-TS, or H.264 or HEVC in Annex B format, as `ffmpeg ... -f mpegts -` does",
-        ))));
+        let _ = report.send(Event::Over(Err(Failure::failed(cause, remedy))));
     }
     live.end();
 }
 
 /// Reads frames as they come: each was captured when its first byte came, and goes on when another
-/// begins, or when nothing more has come of it for [`QUIET`].
-async fn read_live(mut input: File, live: &Live) -> Result<(), String> {
+/// begins, or when nothing more has come of it for [`Source::quiet`].
+/// Returns whether decoding can begin anywhere.
+async fn read_live(mut input: File, live: &Live) -> Result<bool, String> {
     let mut source = Source::default();
     let mut buffer = vec![0; READ];
     loop {
         let reading = input.read(&mut buffer);
         let length = match source.has_begun() {
             false => reading.await,
-            true => match timeout(QUIET, reading).await {
+            true => match timeout(source.quiet(), reading).await {
                 Ok(length) => length,
                 Err(_) => {
                     push(live, source.flush());
@@ -130,7 +138,7 @@ async fn read_live(mut input: File, live: &Live) -> Result<(), String> {
         push(live, frames);
     }
     push(live, source.finish(TokioRuntime.now()));
-    Ok(())
+    Ok(live.can_begin())
 }
 
 fn push(live: &Live, frames: Vec<(Instant, AccessUnit)>) {
@@ -139,22 +147,28 @@ fn push(live: &Live, frames: Vec<(Instant, AccessUnit)>) {
     }
 }
 
-/// Reads all frames, and the tables in force at the end.
+/// Reads all frames in the order in which they begin, and the tables in force at the end. (A picture
+/// ends where the next one begins, after the sound between them.)
 async fn read_frames(mut input: File) -> Result<(Arc<[AccessUnit]>, Bytes), String> {
     let mut source = Source::default();
     let mut frames = Vec::new();
     let mut buffer = vec![0; READ];
-    let now = TokioRuntime.now();
+    // The place in the file stands for a time.
+    let mut at = TokioRuntime.now();
     loop {
         let length = input.read(&mut buffer).await;
         let length = length.map_err(|error| plain(&error))?;
         if length == 0 {
             break;
         }
-        let more = source.push(now, &buffer[..length]);
-        frames.extend(more.map_err(|error| error.to_string())?);
+        for piece in buffer[..length].chunks(PIECE) {
+            at += Duration::from_nanos(1);
+            let more = source.push(at, piece);
+            frames.extend(more.map_err(|error| error.to_string())?);
+        }
     }
     let tables = source.tables().unwrap_or_default();
-    frames.extend(source.finish(now));
+    frames.extend(source.finish(at));
+    frames.sort_by_key(|(at, _)| *at);
     Ok((frames.into_iter().map(|(_, frame)| frame).collect(), tables))
 }

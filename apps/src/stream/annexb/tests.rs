@@ -200,11 +200,13 @@ fn a_picture_that_is_flushed_does_not_wait_for_the_next_one() {
     // The zero may belong to the next start code.
     assert_eq!(picture.bytes[..], stream[..stream.len() - 1]);
     assert_eq!(parser.flush(), None);
+    assert!(!parser.went_on());
     // A second slice of the same picture, and then another picture.
     let rest = units_of(&[&[0x65, 0x00, 9]]);
     let next = units_of(&[&[0x41, 0x80, 5, 6]]);
     let units = parser.push(&[&rest[..], &next].concat()).unwrap();
     assert_eq!(units.len(), 1);
+    assert!(parser.went_on(), "it was not whole");
     assert_eq!(
         (units[0].entry, units[0].bytes.len()),
         (None, 1 + rest.len())

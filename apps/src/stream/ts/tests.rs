@@ -118,6 +118,49 @@ fn kinds(units: &[(Instant, AccessUnit)]) -> Vec<(Track, usize, Option<u8>, Opti
 const SOUND_TRACK: Track = Track::new(Kind::Sound, 0);
 
 #[test]
+fn a_clock_reference_between_two_pictures_does_not_overtake_the_second() {
+    let picture = |time| pes(VIDEO, time, 0x40, &key_picture(300));
+    let clock = packet(VIDEO, false, 0x10, &[]);
+    let sound = pes(SOUND, 2, 0, &[7; 40]);
+    let mut stream = TransportStream::default();
+    let mut units = Vec::new();
+    let mut push = |stream: &mut TransportStream, bytes: &[u8]| {
+        units.extend(stream.push(epoch(), bytes).unwrap());
+        units.extend(stream.flush());
+    };
+    for bytes in [&tables(), &picture(1), &clock, &sound, &picture(2), &clock] {
+        push(&mut stream, bytes);
+    }
+    units.extend(stream.finish());
+    let of = |track| {
+        let units = units.iter().filter(move |(_, unit)| unit.track == track);
+        units.map(|(_, unit)| &unit.bytes[..]).collect::<Vec<_>>()
+    };
+    assert_eq!(of(Track::TABLES).concat(), tables());
+    let pictures = [picture(1), clock.clone(), picture(2), clock].concat();
+    assert_eq!(of(Track::VIDEO).concat(), pictures);
+    let times: Vec<_> = units.iter().filter_map(|(_, unit)| unit.time).collect();
+    assert_eq!(
+        times,
+        [1, 2, 2],
+        "it leads to the picture that it comes before"
+    );
+}
+
+#[test]
+fn a_picture_that_goes_on_after_a_flush_was_not_whole() {
+    let mut stream = TransportStream::default();
+    let picture = pes(VIDEO, 1, 0x40, &key_picture(600));
+    let (first, rest) = picture.split_at(2 * PACKET);
+    stream.push(epoch(), &tables()).unwrap();
+    let tables = stream.push(epoch(), first).unwrap();
+    assert_eq!((tables.len(), stream.flush().len()), (1, 1));
+    assert!(!stream.went_on());
+    stream.push(epoch(), rest).unwrap();
+    assert!(stream.went_on() && !stream.went_on());
+}
+
+#[test]
 fn a_pes_packet_is_a_frame_with_its_track_its_time_and_whether_it_is_an_entry() {
     let last = (1 << 33) - 1;
     let stream = [
@@ -199,8 +242,8 @@ fn what_fills_is_broken_or_belongs_to_nothing_is_left_out_and_clocks_are_kept() 
     let expected = [
         (Track::TABLES, 2),
         (SOUND_TRACK, 1),
-        (Track::TABLES, 1),
         (Track::VIDEO, 2),
+        (SOUND_TRACK, 1),
     ];
     assert_eq!(tracks, expected);
 }
