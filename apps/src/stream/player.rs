@@ -10,11 +10,9 @@ use tracing::debug;
 use super::frame::Header;
 use super::lateness::Lateness;
 use super::report::FrameCounts;
+pub(super) use freezes::Freezes;
 
-/// A picture that stands still this much longer than a frame is a freeze to viewers (W3C,
-/// Identifiers for WebRTC's Statistics API, freezeCount: 150 ms above the mean, and three times the
-/// mean).
-const FREEZE: Duration = Duration::from_millis(150);
+mod freezes;
 
 /// While a player has more than its buffer to show, it plays a twentieth faster: live players catch
 /// up so that viewers hardly notice.
@@ -28,6 +26,13 @@ const JUMP: Duration = Duration::from_millis(500);
 /// How long frames have to come early enough before the player jumps. Frames whose packets were lost
 /// come late now and then: a shorter memory would leave no time to send them again.
 const STEADY: Duration = Duration::from_secs(3);
+
+/// The shortest and longest time that a frame is taken to stand: some are captured together, and an
+/// encoder may pause.
+const FRAMES: [Duration; 2] = [Duration::from_millis(1), Duration::from_secs(60)];
+
+/// Until two frames that follow each other show how long one stands, it may be a second.
+const UNKNOWN_FRAME: Duration = Duration::from_secs(1);
 
 /// The most displayed frames that are recorded: a day at 120 a second.
 const MAX_DISPLAYED: usize = 120 * 86_400;
@@ -64,7 +69,9 @@ const MAX_WAITING: usize = 16_384;
 #[derive(Clone, Debug)]
 pub(super) struct Player {
     buffer_us: i64,
+    /// How long a frame stands, and whether frames showed it.
     frame_us: i64,
+    is_paced: bool,
     /// When the first frame came that is no preroll.
     live_us: Option<i64>,
     /// `None` before the first frame to be shown.
@@ -124,6 +131,8 @@ struct Waiting {
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     sequence: u32,
+    /// `None`: it is preroll.
+    captured_us: Option<i64>,
     at_us: i64,
     /// Pictures are whole from this frame on: nothing is missing to which they may refer. `None`
     /// until decoding can begin anew.
@@ -139,21 +148,13 @@ pub(super) struct Displayed {
     pub(super) delay_us: i32,
 }
 
-/// Times when the picture stood still.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Freezes {
-    pub(super) count: u64,
-    /// Their total length.
-    pub(super) total: Duration,
-    pub(super) longest: Duration,
-}
-
 impl Player {
     /// Creates a player with a playout buffer of `buffer`, for one frame every `frame`.
     pub(super) fn new(buffer: Duration, frame: Duration) -> Self {
         Self {
             buffer_us: micros(buffer),
             frame_us: micros(frame),
+            is_paced: false,
             live_us: None,
             playout_delay_us: None,
             others_us: None,
@@ -340,8 +341,17 @@ impl Player {
     /// Returns the freezes until `now_us`, including one that lasts; for a running stream.
     pub(super) fn freezes(&self, now_us: i64) -> Freezes {
         let mut freezes = self.past_freezes;
-        if let Some(shown) = self.shown {
-            freezes.add(now_us.saturating_sub(shown.at_us), self.frame_us);
+        let has_begun = |fixed: &Fixed| fixed.first_picture_us.is_some();
+        if let Some(shown) = self.shown
+            && self.fixed.as_ref().is_none_or(has_begun)
+        {
+            let least_us = if self.is_paced {
+                0
+            } else {
+                micros(UNKNOWN_FRAME)
+            };
+            let frame_us = self.frame_us.max(least_us);
+            freezes.add(now_us.saturating_sub(shown.at_us), frame_us);
         }
         freezes
     }
@@ -441,6 +451,21 @@ impl Player {
         }
     }
 
+    /// Learns from frames that follow each other how long one stands.
+    fn pace(&mut self, sequence: u32, frame: &Waiting) {
+        let before = (self.shown).filter(|shown| sequence == shown.sequence + 1);
+        let before_us = before.and_then(|shown| shown.captured_us);
+        let Some((before_us, at_us)) = before_us.zip(frame.captured_us) else {
+            return;
+        };
+        let [least_us, most_us] = FRAMES.map(micros);
+        let between_us = at_us.saturating_sub(before_us).clamp(least_us, most_us);
+        self.frame_us = match std::mem::replace(&mut self.is_paced, true) {
+            true => (7 * self.frame_us + between_us.min(2 * self.frame_us)) / 8,
+            false => between_us,
+        };
+    }
+
     /// Counts something about a frame that arrived at `arrived_us`.
     fn count(&mut self, arrived_us: i64, count: impl Fn(&mut FrameCounts)) {
         count(&mut self.counts);
@@ -512,6 +537,7 @@ impl Player {
             // The rest is still to spare.
             self.spare = self.spare.map(|(since, least)| (since, least - faster_us));
         }
+        self.pace(sequence, &frame);
         let before = (self.shown)
             .filter(|shown| sequence == shown.sequence + 1)
             .and_then(|shown| shown.whole_from);
@@ -528,6 +554,7 @@ impl Player {
         if self.skips_damaged && whole_from.is_none() {
             self.shown = Some(Shown {
                 sequence,
+                captured_us: frame.captured_us,
                 at_us: self.shown.map_or(at_us, |shown| shown.at_us),
                 whole_from,
             });
@@ -545,30 +572,17 @@ impl Player {
                 (self.past_freezes).add(at_us.saturating_sub(since_us), self.frame_us);
             }
         }
-        let at_us = match self.shown.filter(|_| is_decoded && !is_preroll) {
+        let at_us = match self.shown.filter(|_| is_decoded) {
             Some(shown) => shown.at_us,
             None => at_us,
         };
         self.shown = Some(Shown {
             sequence,
+            captured_us: frame.captured_us,
             at_us,
             whole_from,
         });
         Some(frame.content)
-    }
-}
-
-impl Freezes {
-    /// Notes that a picture stood for `stood_us`, where `frame_us` is the time of one.
-    fn add(&mut self, stood_us: i64, frame_us: i64) {
-        let freeze_us = (3 * frame_us).max(frame_us + micros(FREEZE));
-        if stood_us <= freeze_us {
-            return;
-        }
-        let time = duration(stood_us.saturating_sub(frame_us));
-        self.count += 1;
-        self.total += time;
-        self.longest = self.longest.max(time);
     }
 }
 

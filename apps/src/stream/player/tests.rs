@@ -12,6 +12,11 @@ fn player() -> Player {
 
 /// Frame `sequence` is captured at `40 * sequence` ms and arrives at `at_ms`.
 fn arrive(player: &mut Player, sequence: u32, at_ms: i64) -> usize {
+    take(player, sequence, Some(40 * i64::from(sequence)), at_ms)
+}
+
+/// Frame `sequence` arrives at `at_ms`; it is preroll if it was not captured.
+fn take(player: &mut Player, sequence: u32, captured_ms: Option<i64>, at_ms: i64) -> usize {
     let header = Header {
         track: Track::VIDEO,
         sequence,
@@ -22,11 +27,10 @@ fn arrive(player: &mut Player, sequence: u32, at_ms: i64) -> usize {
         delays: Delays::default(),
         given_up: None,
     };
-    let captured_us = 40_000 * i64::from(sequence);
     player
         .arrived(
             &header,
-            Some(captured_us),
+            captured_ms.map(|ms| ms * 1000),
             at_ms * 1000,
             Bytes::from_static(b"x"),
         )
@@ -165,9 +169,10 @@ fn after_a_gap_pictures_are_whole_when_a_recovery_is_complete() {
 fn a_stream_that_breaks_off_is_a_freeze_that_lasts() {
     let mut player = player();
     arrive(&mut player, 0, 20);
-    player.advance(120_000);
-    assert_eq!(player.freezes(200_000).count, 0);
-    let freezes = player.freezes(1_160_000);
+    arrive(&mut player, 1, 20);
+    player.advance(160_000);
+    assert_eq!(player.freezes(240_000).count, 0);
+    let freezes = player.freezes(1_200_000);
     assert_eq!((freezes.count, freezes.total), (1, Duration::from_secs(1)));
 }
 
@@ -361,4 +366,47 @@ proptest! {
         prop_assert_eq!(counts.on_time + counts.late + counts.dropped, order.len() as u64);
         prop_assert!(player.displayed.iter().all(|shown| shown.delay_us == 100_000));
     }
+}
+
+#[test]
+fn a_stream_of_one_picture_a_second_does_not_stall() {
+    let mut player = player();
+    for nth in 0..20_u32 {
+        let captured_ms = 1000 * i64::from(nth);
+        take(&mut player, nth, Some(captured_ms), captured_ms + 20);
+        assert_eq!(player.freezes((captured_ms + 1000) * 1000).count, 0);
+    }
+    player.finish();
+    assert_eq!(player.past_freezes, Freezes::default());
+    assert!(player.freezes(24_000_000).count == 1, "the last one stands");
+}
+
+#[test]
+fn an_outage_until_another_server_sends_is_a_stall() {
+    let mut player = player();
+    for nth in 0..10 {
+        arrive(&mut player, nth, 40 * i64::from(nth) + 20);
+    }
+    player.rejoin();
+    // Frame 9 was due at 480 ms. Another stream begins at 3 s, with preroll.
+    take(&mut player, 20, None, 3000);
+    for nth in 0..10 {
+        let at_ms = 3000 + 40 * i64::from(nth);
+        take(&mut player, 21 + nth, Some(at_ms), at_ms + 20);
+    }
+    player.finish();
+    let Freezes { count, total, .. } = player.past_freezes;
+    assert_eq!(count, 1);
+    // Until 3120 ms, and 40 ms are its own.
+    assert_eq!(total, Duration::from_millis(2600));
+}
+
+#[test]
+fn no_picture_stands_before_a_fixed_delay_has_shown_one() {
+    let mut player = fixed();
+    for nth in 0..10 {
+        arrive(&mut player, nth, 40 * i64::from(nth) + 1000);
+    }
+    assert!(player.counts.late > 0);
+    assert_eq!(player.freezes(1_900_000).count, 0);
 }
