@@ -28,6 +28,11 @@ const RAMP: Duration = Duration::from_millis(250);
 /// waits.
 const USED: f64 = 0.5;
 
+/// How long it is remembered that a bitrate left a standing backlog. Until then, and while it
+/// happens again, the bitrate rises fast to half of that one only: on short paths the estimate is a
+/// permission far above what the path carries.
+const REFUSED: Duration = Duration::from_secs(30);
+
 /// How an encoder follows the connection; also options of `evenkeel stream server`.
 #[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct AdaptConfig {
@@ -71,6 +76,10 @@ pub(super) struct Adaptation {
     standing: Option<u64>,
     /// When the watch for a standing backlog began.
     watched: Instant,
+    /// When a backlog last stood or was given up, and the bitrate that left it, in bits per second.
+    refused: Option<(Instant, f64)>,
+    /// [`Path::given_up`] of the frame before.
+    given_up: u64,
 }
 
 /// The state of the connection when a frame is captured.
@@ -84,6 +93,10 @@ pub(super) struct Path {
     pub(super) backlog: bool,
     /// Bytes of frames not yet handed to the connection.
     pub(super) waiting: u64,
+    /// How many groups of the first pictures were given up because they were too late.
+    pub(super) given_up: u64,
+    /// The peer has acknowledged something in the last second: it is no outage.
+    pub(super) is_alive: bool,
 }
 
 impl Default for AdaptConfig {
@@ -146,6 +159,8 @@ impl Adaptation {
             switches: 0,
             standing: None,
             watched: now,
+            refused: None,
+            given_up: 0,
         }
     }
 
@@ -159,10 +174,18 @@ impl Adaptation {
         let limit = estimate * self.config.headroom;
         let target = self.target_bps as f64;
         let since = now.saturating_duration_since(self.changed);
+        if path.given_up > std::mem::replace(&mut self.given_up, path.given_up) && path.is_alive {
+            self.refuse(now);
+            self.set(now, target / 2.0);
+            return;
+        }
         if let Some(standing) = self.standing_backlog(now, path.waiting) {
             // The rate that drains it within the time that it was watched, besides the frames.
             let drain = standing as f64 * 8.0 / STANDING.as_secs_f64();
             self.ramps = false;
+            if path.is_alive {
+                self.refuse(now);
+            }
             self.set(now, (target.min(limit) - drain).max(target / 2.0));
             return;
         }
@@ -185,7 +208,9 @@ impl Adaptation {
         } else if path.backlog {
             slow
         } else {
-            slow.max(ramp.min(USED * estimate / target - 1.0))
+            let refused = self.refused_within(now, REFUSED);
+            let used = USED * refused.map_or(estimate, |refused| refused.min(estimate));
+            slow.max(ramp.min(used / target - 1.0))
         };
         let next = (target * (1.0 + rise))
             .min(bound)
@@ -207,6 +232,20 @@ impl Adaptation {
         }
         (self.standing, self.watched) = (None, now);
         Some(least).filter(|least| *least > 0)
+    }
+
+    /// Remembers that the path does not carry the bitrate of now.
+    fn refuse(&mut self, now: Instant) {
+        self.ramps = false;
+        // What stood a second ago as well may be the rest of it.
+        let before = self.refused_within(now, 2 * STANDING);
+        self.refused = Some((now, before.unwrap_or(self.target_bps as f64)));
+    }
+
+    /// Returns the bitrate that has left a standing backlog within a time before `now`.
+    fn refused_within(&self, now: Instant, time: Duration) -> Option<f64> {
+        let (at, bps) = self.refused?;
+        (now.saturating_duration_since(at) <= time).then_some(bps)
     }
 
     fn set(&mut self, now: Instant, bps: f64) {

@@ -36,6 +36,8 @@ struct State {
     /// The group of the last frame was given up: only a frame with which decoding can begin is of
     /// use next.
     wants_entry: bool,
+    /// How many groups were given up.
+    given_up: u64,
     ended: bool,
     /// The number of the next frame.
     number: u32,
@@ -69,6 +71,13 @@ impl Queues {
     /// Returns whether any track wants the encoder to begin a new group.
     pub(super) fn wants_entry(&self) -> bool {
         lock(&self.queues).iter().any(|queue| queue.wants_entry())
+    }
+
+    /// Returns how many groups of the first pictures were given up.
+    pub(super) fn given_up(&self) -> u64 {
+        let queues = lock(&self.queues);
+        let mut first = queues.iter().filter(|queue| queue.track == Track::VIDEO);
+        first.next().map_or(0, |queue| lock(&queue.state).given_up)
     }
 
     /// Returns the bytes of frames not yet written.
@@ -203,6 +212,7 @@ impl Queue {
         let dropped = next.unwrap_or(state.frames.len());
         state.frames.drain(..dropped);
         state.wants_entry = next.is_none();
+        state.given_up += 1;
         drop(state);
         self.any_changed.notify_waiters();
         dropped as u64

@@ -28,6 +28,9 @@ use crate::error::AppError;
 use crate::lock::lock;
 use crate::time::{positive_seconds, sleep_until};
 
+/// A path without acknowledgements for this long is away: it says nothing about a bitrate.
+const ALIVE: Duration = Duration::from_secs(1);
+
 /// How a server sends to each viewer; also options of `evenkeel stream server`.
 #[derive(Clone, Copy, Debug, PartialEq, Args)]
 pub struct SendOptions {
@@ -192,15 +195,18 @@ impl Sender<'_> {
     /// Returns the present state of the connection.
     fn path(&self, context: Option<&Context>, queues: &Queues) -> Path {
         let waiting = queues.waiting();
-        let (rate, rtt, is_limited) = match context.map(Context::state) {
+        let (rate, rtt, is_limited, is_alive) = match context.map(Context::state) {
             Some(state) => {
                 let rtt = state.smoothed_rtt.unwrap_or_default();
-                (state.rate_estimate(), rtt, !state.app_limited)
+                let alive = state
+                    .updated
+                    .is_some_and(|at| self.runtime.now() < at + ALIVE);
+                (state.rate_estimate(), rtt, !state.app_limited, alive)
             }
             None => {
                 let path = self.connection.stats().path;
                 let rate = path.cwnd as f64 / path.rtt.as_secs_f64().max(1e-6);
-                (Some(rate as u64), path.rtt, false)
+                (Some(rate as u64), path.rtt, false, true)
             }
         };
         Path {
@@ -208,6 +214,8 @@ impl Sender<'_> {
             rtt,
             backlog: waiting > 0 || is_limited,
             waiting,
+            given_up: queues.given_up(),
+            is_alive,
         }
     }
 

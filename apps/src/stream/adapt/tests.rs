@@ -11,6 +11,8 @@ fn path(estimate_bps: u64, backlog: bool) -> Path {
         rtt: RTT,
         backlog,
         waiting: 0,
+        given_up: 0,
+        is_alive: true,
     }
 }
 
@@ -143,6 +145,53 @@ fn a_backlog_that_stands_for_a_second_is_carried_away() {
         before = adaptation.target_bps;
     }
     assert!(before < after / 2, "{before}");
+}
+
+#[test]
+fn a_bitrate_that_left_a_standing_backlog_is_not_tried_again_at_once() {
+    let start = epoch();
+    // The round trip is short: a small window permits any bitrate.
+    let permitted = Path {
+        rtt: Duration::from_millis(1),
+        ..path(50_000_000, false)
+    };
+    let mut adaptation = Adaptation::new(config(4_000_000), start);
+    adaptation.ramps = false;
+    let stood = Path {
+        backlog: true,
+        waiting: 400_000,
+        ..permitted
+    };
+    let now = run(&mut adaptation, start, 3.1, stood);
+    let low = adaptation.target_bps;
+    assert!(low <= 1_000_000, "{low}");
+    let now = run(&mut adaptation, now, 0.5, permitted);
+    let soon = adaptation.target_bps;
+    assert!((1_900_000..2_200_000).contains(&soon), "{soon}");
+    // Then by 8 % a second; after half a minute without a backlog the path may be another.
+    let now = run(&mut adaptation, now, 4.0, permitted);
+    let later = adaptation.target_bps;
+    assert!((2_500_000..2_950_000).contains(&later), "{later}");
+    run(&mut adaptation, now, 27.0, permitted);
+    assert_eq!(adaptation.target_bps, 10_000_000);
+}
+
+#[test]
+fn a_group_that_was_given_up_halves_the_bitrate_unless_the_path_is_away() {
+    let start = epoch();
+    for (is_alive, expected) in [(true, 2_000_000), (false, 4_000_000)] {
+        let given_up = Path {
+            given_up: 1,
+            is_alive,
+            ..path(4_000_000, true)
+        };
+        let mut adaptation = Adaptation::new(config(4_000_000), start);
+        adaptation.decide(start, given_up);
+        assert_eq!(adaptation.target_bps, expected);
+        // Once.
+        adaptation.decide(start, given_up);
+        assert_eq!(adaptation.target_bps, expected);
+    }
 }
 
 #[test]
