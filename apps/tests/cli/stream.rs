@@ -269,7 +269,7 @@ fn a_server_that_is_gone_or_a_viewer_that_is_gone_is_noticed_and_named() {
     viewer.output();
     let (status, text, errors) = server.end();
     assert_eq!(status, Some(1));
-    assert!(text.contains("frames in"), "{text}");
+    assert!(text.contains("frames of all tracks in"), "{text}");
     assert!(
         errors.starts_with("evenkeel: the stream to 127.0.0.1:") && errors.contains("timed out"),
         "{errors}"
@@ -293,7 +293,7 @@ fn an_interrupted_or_terminated_viewer_still_prints_its_report() {
     server.signal("INT");
     let (status, text, errors) = server.end();
     assert_eq!((status, errors.as_str()), (Some(0), ""));
-    assert_eq!(text.matches("frames in").count(), 2, "{text}");
+    assert_eq!(text.matches("frames of all tracks in").count(), 2, "{text}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! The stream library over loopback UDP on tokio.
 
 use std::{
+    net::UdpSocket,
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -13,7 +14,7 @@ use evenkeel_apps::stream::{
     self, AccessUnit, AdaptConfig, AnyViewer, Clock, Delays, Delivery, EncoderConfig, Header, Live,
     Media, SendOptions, ServeOptions, SyntheticTrack, Track, ViewOptions, ViewReport, Viewing,
 };
-use quinn::{Connection, Endpoint, Runtime, TokioRuntime};
+use quinn::{AsyncTimer, AsyncUdpSocket, Connection, Endpoint, Runtime, TokioRuntime};
 use tokio::io::AsyncWrite;
 
 use crate::pair::Pair;
@@ -256,6 +257,12 @@ async fn a_server_with_one_controller_refuses_a_viewer_that_asks_for_another() {
     );
 }
 
+/// How a server accepts a viewer.
+fn accepted() -> Vec<u8> {
+    let answer = r#"{"accepted":{"clock_us":0,"frame_rate":30.0,"encoded":true,"tables":""}}"#;
+    [&[0, answer.len() as u8], answer.as_bytes()].concat()
+}
+
 /// A server that answers as it should and then sends these bytes on a stream, and as a datagram.
 async fn hostile(bytes: Bytes, as_datagram: bool) -> Result<(), AppError> {
     let pair = Pair::streaming();
@@ -263,11 +270,7 @@ async fn hostile(bytes: Bytes, as_datagram: bool) -> Result<(), AppError> {
     let serving = tokio::spawn(async move {
         let connection = server.accept().await.unwrap().await.unwrap();
         let (mut control, _recv) = connection.accept_bi().await.unwrap();
-        let answer = r#"{"accepted":{"clock_us":0,"frame_rate":30.0,"encoded":true,"tables":""}}"#;
-        control
-            .write_all(&[&[0, answer.len() as u8], answer.as_bytes()].concat())
-            .await
-            .unwrap();
+        control.write_all(&accepted()).await.unwrap();
         if as_datagram {
             connection.send_datagram(bytes).unwrap();
         } else {
@@ -285,6 +288,62 @@ async fn hostile(bytes: Bytes, as_datagram: bool) -> Result<(), AppError> {
     .0;
     serving.abort();
     result
+}
+
+/// Tokio, whose timers fire at once or never.
+#[derive(Debug)]
+struct AtOnce;
+
+impl Runtime for AtOnce {
+    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
+        let is_due = at <= self.now();
+        let day = Duration::from_secs(86_400);
+        TokioRuntime.new_timer(if is_due { at } else { at + day })
+    }
+
+    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        TokioRuntime.spawn(future);
+    }
+
+    fn wrap_udp_socket(&self, socket: UdpSocket) -> std::io::Result<Arc<dyn AsyncUdpSocket>> {
+        TokioRuntime.wrap_udp_socket(socket)
+    }
+
+    fn now(&self) -> Instant {
+        TokioRuntime.now()
+    }
+}
+
+#[tokio::test]
+async fn a_viewer_asks_for_the_servers_clock_as_soon_as_it_is_accepted() {
+    let pair = Pair::streaming();
+    let accepting = async { pair.server.accept().await.unwrap().await.unwrap() };
+    let (client, connection) = tokio::join!(pair.connect(), accepting);
+    let mut options = watching(None, None);
+    options.clock.shared = false;
+    let viewer = stream::view(client, Arc::new(AtOnce), options, Arc::default());
+    let serving = async {
+        let (mut control, mut requests) = connection.accept_bi().await.unwrap();
+        for nth in 0..2 {
+            let mut length = [0; 2];
+            requests.read_exact(&mut length).await.unwrap();
+            let mut request = vec![0; u16::from_be_bytes(length).into()];
+            requests.read_exact(&mut request).await.unwrap();
+            let request: serde_json::Value = serde_json::from_slice(&request).unwrap();
+            assert!(request["clock_us"].is_u64(), "{request}");
+            if nth == 0 {
+                control.write_all(&accepted()).await.unwrap();
+            }
+        }
+    };
+    let asked = async {
+        tokio::select! {
+            result = viewer => panic!("{result:?}"),
+            () = serving => {}
+        }
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(20), asked).await;
+    asked.expect("it does not ask");
 }
 
 #[tokio::test]

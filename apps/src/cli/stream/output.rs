@@ -6,7 +6,7 @@ use crate::cli::output::{Record, SampleLists, SenderInterval};
 use crate::cli::series::{Span, show_span};
 use crate::cli::units::{show_bytes, show_rate, show_some_rate};
 use crate::path::HeaderReport;
-use crate::stream::{Cause, Causes, ClockReport, SentCounts, Snapshot, ViewReport};
+use crate::stream::{Cause, Causes, ClockReport, SentCounts, Snapshot, Track, ViewReport};
 
 /// One interval of a viewer.
 #[derive(Debug, Serialize)]
@@ -108,7 +108,7 @@ impl Record for ViewerInterval {
             target => format!("aims at {}, ", show_rate(target as f64)),
         };
         format!(
-            "{}  {}  {target}{} frames sent, {} cancelled  {}",
+            "{}  {}  {target}{} frames of all tracks sent, {} cancelled  {}",
             show_span(&self.span),
             self.viewer,
             self.sent.frames_sent,
@@ -125,7 +125,7 @@ impl Record for Viewer {
             _ => format!(", {} bitrate switches", self.sent.bitrate_switches),
         };
         format!(
-            "{}: {} of {} frames in {:.1} s, {}, {} cancelled{switches}",
+            "{}: {} of {} frames of all tracks in {:.1} s, {}, {} cancelled{switches}",
             self.viewer,
             self.sent.frames_sent,
             self.sent.frames_captured,
@@ -164,8 +164,12 @@ fn table(report: &ViewReport, latency_ms: Option<f64>) -> String {
             show_some_rate(report.throughput_bps),
         ),
     );
+    let pictures = report.tracks.iter().any(|of| of.track == Track::VIDEO);
     line(
-        "frames",
+        match pictures && report.tracks.len() > 1 {
+            true => "video frames",
+            false => "frames",
+        },
         format!(
             "{} received, {} on time, {} late, {} skipped, {} lost, {} damaged{preroll}",
             frames.received,
