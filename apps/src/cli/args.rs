@@ -67,8 +67,8 @@ pub(crate) struct TransportArgs {
     /// ECN: `classic`; `l4s`, if the controller asks for it; or `off`
     #[arg(long, value_name = "USE", default_value_t)]
     pub(crate) ecn: EcnUse,
-    /// While data is in flight, send a packet at least this often, 0.01 to 60 [default: each probe
-    /// doubles the interval]
+    /// While data is in flight, send a packet at least this often, 0.01 to 60 [default: of streams
+    /// 0.5; else each probe doubles the interval]
     #[arg(long, value_name = "SECONDS", value_parser = within(0.01, 60.0))]
     pub(crate) probe_interval: Option<Duration>,
     /// Path headers: send one on every N-th datagram; only answer those of the other side; or none

@@ -300,6 +300,10 @@ impl<'a> Client<'a> {
                     "what answers there is no `evenkeel {application} server`, or one of another \
                      version"
                 ))),
+                _ if is_full(&error) => Failed::Unreached(Failure::failed(
+                    format!("cannot connect to {address}: the server is full"),
+                    "try again later, or have it take more connections at once",
+                )),
                 _ => Failed::Unreached(failure(&error)),
             }),
         }
@@ -415,6 +419,12 @@ async fn trust(args: &ReachArgs) -> Result<Trust, Failure> {
         (_, _, true) => Trust::Anybody,
         _ => Trust::Nobody,
     })
+}
+
+/// Returns true if the server takes no more connections (RFC 9000, section 20.1).
+fn is_full(error: &ConnectionError) -> bool {
+    matches!(error, ConnectionError::ConnectionClosed(close)
+        if close.error_code == TransportErrorCode::CONNECTION_REFUSED)
 }
 
 /// Returns true if the server speaks none of our protocols (RFC 7301, section 3.2: alert 120).

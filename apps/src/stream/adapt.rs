@@ -28,10 +28,14 @@ const RAMP: Duration = Duration::from_millis(250);
 /// waits.
 const USED: f64 = 0.5;
 
-/// How long it is remembered that a bitrate left a standing backlog. Until then, and while it
-/// happens again, the bitrate rises fast to half of that one only: on short paths the estimate is a
-/// permission far above what the path carries.
-const REFUSED: Duration = Duration::from_secs(30);
+/// For this long after a bitrate left a backlog that stood or was given up, the bitrate rises fast to
+/// [`REFUSED_PART`] of that one only: on short paths the estimate is a permission far above what the
+/// path carries.
+const REFUSED: Duration = Duration::from_secs(10);
+const REFUSED_PART: f64 = 0.75;
+
+/// A group that was given up leaves this part of the bitrate, as a loss leaves that of CUBIC's window.
+const GIVEN_UP: f64 = 0.7;
 
 /// How an encoder follows the connection; also options of `evenkeel stream server`.
 #[derive(Clone, Copy, Debug, PartialEq, Args)]
@@ -176,7 +180,7 @@ impl Adaptation {
         let since = now.saturating_duration_since(self.changed);
         if path.given_up > std::mem::replace(&mut self.given_up, path.given_up) && path.is_alive {
             self.refuse(now);
-            self.set(now, target / 2.0);
+            self.set(now, GIVEN_UP * target);
             return;
         }
         if let Some(standing) = self.standing_backlog(now, path.waiting) {
@@ -209,7 +213,8 @@ impl Adaptation {
             slow
         } else {
             let refused = self.refused_within(now, REFUSED);
-            let used = USED * refused.map_or(estimate, |refused| refused.min(estimate));
+            let carried = refused.map_or(f64::MAX, |refused| REFUSED_PART * refused);
+            let used = carried.min(USED * estimate);
             slow.max(ramp.min(used / target - 1.0))
         };
         let next = (target * (1.0 + rise))
