@@ -23,6 +23,8 @@ use crate::lock::lock;
 use crate::message;
 use crate::time::{sleep_until, timeout};
 
+mod again;
+
 /// How long frames may still arrive after the last message: four round trips of a satellite link.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -32,13 +34,6 @@ const MAX_HELD: usize = 256 << 20;
 
 /// How long after an answer the viewer asks for the server's clock again: at first, and at most.
 const CLOCK_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
-
-/// How often to look whether anything came from the server, and how often in a row nothing may have
-/// before the viewer connects anew: a second of silence.
-const SILENCE: (Duration, u32) = (Duration::from_millis(250), 4);
-
-/// How long an attempt to connect anew may take: one that begins later may find the server sooner.
-const ATTEMPT: Duration = Duration::from_secs(1);
 
 /// A machine that wakes a program later than this after the time that it asked for stood still.
 const STOOD: Duration = Duration::from_millis(10);
@@ -306,75 +301,6 @@ impl Viewer<'_> {
             tables: tables.into(),
             readings: (asked_us, options.clock.read(self.now())),
         })
-    }
-
-    /// Receives frames over one connection after the other; returns whether the stream ended before
-    /// the time to watch.
-    async fn sessions(
-        &self,
-        mut session: Session,
-        options: &ViewOptions<'_>,
-        changed: &Notify,
-    ) -> Result<bool, AppError> {
-        let mut until = None;
-        loop {
-            let received = self.receive(session.control, options, changed, &mut until);
-            match received.await? {
-                Received::End(ended) => return Ok(ended),
-                Received::Replaced(next) => session = *next,
-            }
-            let next = session.connection.clone();
-            let before = std::mem::replace(&mut *lock(&self.connection), next);
-            evenkeel::close(&before, 0_u32.into(), b"another connection");
-            let readings = (!options.clock.shared).then_some(session.readings);
-            let tables = match self.keeps {
-                true => std::mem::take(&mut session.tables),
-                false => Bytes::new(),
-            };
-            self.hold(tables.len())?;
-            (self.viewing).rejoin(session.accepted.clock_us, readings, tables);
-            changed.notify_one();
-        }
-    }
-
-    /// Waits until the server is silent and another connection finds it, while it stays silent.
-    async fn replacement(&self, options: &ViewOptions<'_>) -> Result<Session, AppError> {
-        let Some(reconnect) = &options.reconnect else {
-            return std::future::pending().await;
-        };
-        let connection = self.connection();
-        // Frames of the server itself. Datagrams would count as well what a server that came back says
-        // about packets that it does not know.
-        let received = || {
-            let frames = connection.stats().frame_rx;
-            frames.acks + frames.ping + frames.stream + frames.datagram
-        };
-        loop {
-            let before = received();
-            let mut silent = 0;
-            while silent < SILENCE.1 && received() == before {
-                self.sleep_until(self.now() + SILENCE.0).await;
-                silent += 1;
-            }
-            if received() != before {
-                continue;
-            }
-            let began = self.now();
-            let attempt = async { self.ask(reconnect().await?, options).await };
-            match timeout(self.runtime, ATTEMPT, attempt).await {
-                // What was only an outage is over.
-                Some(Ok(session)) if received() != before => {
-                    evenkeel::close(&session.connection, 0_u32.into(), b"not needed");
-                }
-                Some(Ok(session)) => return Ok(session),
-                Some(Err(error @ (AppError::Connection(_) | AppError::PeerGaveUp(_)))) => {
-                    debug!(%error, "the server is not there yet");
-                    sleep_until(self.runtime, began + ATTEMPT / 4).await;
-                }
-                Some(Err(error)) => return Err(error),
-                None => {}
-            }
-        }
     }
 
     /// Receives frames over the present connection.

@@ -213,6 +213,16 @@ fn an_untrusting_player_is_told_how_to_play() {
 
 #[test]
 fn a_viewer_goes_on_with_a_server_that_was_killed_and_came_back() {
+    outlasts("KILL");
+}
+
+#[test]
+fn a_viewer_goes_on_with_a_server_that_was_stopped_and_came_back() {
+    outlasts("TERM");
+}
+
+/// A viewer goes on although its server gets this signal, if another takes its place.
+fn outlasts(signal: &str) {
     let (directory, path) = clip();
     let key = rcgen::KeyPair::generate().unwrap();
     let params = rcgen::CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
@@ -236,9 +246,9 @@ fn a_viewer_goes_on_with_a_server_that_was_killed_and_came_back() {
     let mut viewer = viewer.unwrap();
     let mut video = viewer.stdout.take().unwrap();
     video.read_exact(&mut [0; 10_000]).unwrap();
-    first.signal("KILL");
+    first.signal(signal);
     let (address, pin) = (first.address.clone(), first.pin.clone());
-    drop(first);
+    first.end();
 
     let mut command = evenkeel(&[
         "stream",

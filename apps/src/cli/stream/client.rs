@@ -129,7 +129,7 @@ async fn reconnect(
     let trace = format!("client-{}-again-{attempt}", std::process::id());
     match client.retry(&trace).await {
         Ok(connection) => {
-            say("evenkeel: the server was silent for a second; connected anew");
+            say("evenkeel: the server was gone; connected anew");
             *lock(&present) = connection.clone();
             Ok(connection)
         }
