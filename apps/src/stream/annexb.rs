@@ -279,7 +279,7 @@ fn begins_nal(bytes: &[u8]) -> bool {
 }
 
 /// Returns true if the buffer begins, as far as it goes, with at least two zero bytes and a one.
-fn may_begin_with_start_code(buffer: &[u8]) -> bool {
+pub(super) fn may_begin_with_start_code(buffer: &[u8]) -> bool {
     match buffer.iter().position(|byte| *byte != 0) {
         None => true,
         Some(zeros) => zeros >= 2 && buffer[zeros] == 1,

@@ -46,7 +46,7 @@ pub use report::{
 };
 pub use send::{SendOptions, Sending, SentCounts};
 pub use server::{AnyViewer, Host, ServeOptions, serve};
-pub use source::{Source, SourceError};
+pub use source::{Recording, Source, SourceError};
 pub use synthetic::SyntheticTrack;
 pub use track::{Kind, Track};
 pub use transport::{server_transport_config, transport_config, viewer_transport_config};

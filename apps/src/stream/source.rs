@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
-use super::annexb::{AccessUnit, AccessUnits, AnnexBError};
+use super::annexb::{AccessUnit, AccessUnits, AnnexBError, may_begin_with_start_code};
 use super::ts::{PACKET, SYNC_BYTE, TransportStream, TsError};
 
 /// How long after its last byte a picture counts as whole, 3 ms: an encoder writes a picture at once,
@@ -15,7 +15,10 @@ const QUIET: Duration = Duration::from_millis(3);
 /// sends a picture over all of the time until the next one, which ends it then.
 const DOUBLINGS: u32 = 5;
 
-/// Cuts a byte stream into frames.
+/// Bytes of a recording within which the order of frames does not matter: seven packets.
+const PIECE: usize = 7 * PACKET;
+
+/// Cuts a byte stream into frames as it comes.
 #[derive(Default)]
 pub struct Source {
     format: Format,
@@ -60,7 +63,9 @@ impl Source {
         if let Format::Unknown = self.format {
             self.format = match *first {
                 SYNC_BYTE => Format::Ts(Box::default()),
-                _ if has_packets(bytes) => Format::Ts(Box::default()),
+                _ if !may_begin_with_start_code(bytes) && has_packets(bytes) => {
+                    Format::Ts(Box::default())
+                }
                 _ => Format::AnnexB(AccessUnits::default(), None),
             };
         }
@@ -129,6 +134,47 @@ impl Source {
     }
 }
 
+/// Cuts a recorded byte stream into frames.
+pub struct Recording {
+    source: Source,
+    /// A place in the stream stands for a time.
+    at: Instant,
+    frames: Vec<(Instant, AccessUnit)>,
+}
+
+impl Recording {
+    /// Begins at `now`.
+    pub fn new(now: Instant) -> Self {
+        Self {
+            source: Source::default(),
+            at: now,
+            frames: Vec::new(),
+        }
+    }
+
+    /// Takes in more of the stream.
+    ///
+    /// # Errors
+    /// See [`SourceError`].
+    pub fn push(&mut self, bytes: &[u8]) -> Result<(), SourceError> {
+        for piece in bytes.chunks(PIECE) {
+            self.at += Duration::from_nanos(1);
+            self.frames.extend(self.source.push(self.at, piece)?);
+        }
+        Ok(())
+    }
+
+    /// Ends the stream; returns all frames in the order in which they begin, and the tables in force.
+    /// (A picture ends where the next one begins, after the sound between them.)
+    pub fn finish(mut self) -> (Vec<AccessUnit>, Bytes) {
+        let tables = self.source.tables().unwrap_or_default();
+        self.frames.extend(self.source.finish(self.at));
+        self.frames.sort_by_key(|(at, _)| *at);
+        let frames = self.frames.into_iter().map(|(_, frame)| frame);
+        (frames.collect(), tables)
+    }
+}
+
 /// Returns whether packets of a transport stream begin in these bytes: three follow each other.
 fn has_packets(bytes: &[u8]) -> bool {
     let is_sync = |at: usize| bytes.get(at) == Some(&SYNC_BYTE);
@@ -139,7 +185,20 @@ fn has_packets(bytes: &[u8]) -> bool {
 mod tests {
     use evenkeel_tests::time::{epoch, ms};
 
+    use super::super::ts::tests::{SOUND, VIDEO, key_picture, pes, tables};
     use super::*;
+
+    #[test]
+    fn a_recorded_picture_comes_before_the_sound_that_follows_its_beginning() {
+        let picture = |time| pes(VIDEO, time, 0x40, &key_picture(2000));
+        let sound = |time| pes(SOUND, time, 0, &[7; 1500]);
+        let stream = [tables(), picture(1), sound(2), picture(3), sound(4)].concat();
+        let mut recording = Recording::new(epoch());
+        recording.push(&stream).unwrap();
+        let times = recording.finish().0.into_iter().map(|frame| frame.time);
+        let expected = [None, Some(1), Some(2), Some(3), Some(4)];
+        assert_eq!(times.collect::<Vec<_>>(), expected);
+    }
 
     #[test]
     fn a_transport_stream_may_begin_within_a_packet() {

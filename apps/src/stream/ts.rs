@@ -330,4 +330,4 @@ impl Gathered {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -1,6 +1,6 @@
 //! Opens what a stream server sends: synthetic frames, a file, or standard input.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use std::{os::fd::AsFd, path::Path, sync::Arc};
 
 use bytes::Bytes;
@@ -13,16 +13,13 @@ use tokio::time::timeout;
 use super::{args::StreamServerArgs, system::descriptor};
 use crate::cli::failure::{Failure, plain};
 use crate::cli::server::Event;
-use crate::stream::{AccessUnit, EncoderConfig, Kind, Live, Media, Source};
+use crate::stream::{AccessUnit, EncoderConfig, Kind, Live, Media, Recording, Source};
 
 /// The longest file to stream, 1 GiB: all viewers share it in memory.
 const MAX_FILE: u64 = 1 << 30;
 
 /// Bytes read at once.
 const READ: usize = 64 * 1024;
-
-/// Bytes of a file within which the order of frames does not matter: seven packets of MPEG-TS.
-const PIECE: usize = 7 * 188;
 
 /// Opens the media that `args` ask for. Errors of standard input go to `report`.
 pub(crate) async fn open<E: Send + 'static>(
@@ -147,28 +144,19 @@ fn push(live: &Live, frames: Vec<(Instant, AccessUnit)>) {
     }
 }
 
-/// Reads all frames in the order in which they begin, and the tables in force at the end. (A picture
-/// ends where the next one begins, after the sound between them.)
+/// Reads all frames, and the tables in force at the end.
 async fn read_frames(mut input: File) -> Result<(Arc<[AccessUnit]>, Bytes), String> {
-    let mut source = Source::default();
-    let mut frames = Vec::new();
+    let mut recording = Recording::new(TokioRuntime.now());
     let mut buffer = vec![0; READ];
-    // The place in the file stands for a time.
-    let mut at = TokioRuntime.now();
     loop {
         let length = input.read(&mut buffer).await;
         let length = length.map_err(|error| plain(&error))?;
         if length == 0 {
             break;
         }
-        for piece in buffer[..length].chunks(PIECE) {
-            at += Duration::from_nanos(1);
-            let more = source.push(at, piece);
-            frames.extend(more.map_err(|error| error.to_string())?);
-        }
+        let pushed = recording.push(&buffer[..length]);
+        pushed.map_err(|error| error.to_string())?;
     }
-    let tables = source.tables().unwrap_or_default();
-    frames.extend(source.finish(at));
-    frames.sort_by_key(|(at, _)| *at);
-    Ok((frames.into_iter().map(|(_, frame)| frame).collect(), tables))
+    let (frames, tables) = recording.finish();
+    Ok((frames.into(), tables))
 }

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 use super::super::track::Kind;
 use super::*;
 
-const VIDEO: u16 = 0x100;
-const SOUND: u16 = 0x101;
+pub(in super::super) const VIDEO: u16 = 0x100;
+pub(in super::super) const SOUND: u16 = 0x101;
 const MAP: u16 = 0x1000;
 
 /// A packet with this content, filled by a longer adaptation field with these flags.
@@ -55,7 +55,7 @@ fn table(pid: u16, id: u8, number: u16, content: &[u8]) -> Vec<u8> {
 }
 
 /// A program with H.264 and AAC.
-fn tables() -> Vec<u8> {
+pub(in super::super) fn tables() -> Vec<u8> {
     let pid = |pid: u16| [0xe0 | (pid >> 8) as u8, pid as u8];
     let programs = [&[0, 1][..], &pid(MAP)].concat();
     let streams = [
@@ -74,7 +74,7 @@ fn tables() -> Vec<u8> {
 }
 
 /// A PES packet in packets; only sound says its length. Begins with the adaptation field's `flags`.
-fn pes(pid: u16, time: u64, flags: u8, content: &[u8]) -> Vec<u8> {
+pub(in super::super) fn pes(pid: u16, time: u64, flags: u8, content: &[u8]) -> Vec<u8> {
     let stamp = [
         0x21 | (time >> 29) as u8 & 0x0e,
         (time >> 22) as u8,
@@ -102,7 +102,7 @@ fn pes(pid: u16, time: u64, flags: u8, content: &[u8]) -> Vec<u8> {
     packets
 }
 
-fn key_picture(fill: usize) -> Vec<u8> {
+pub(in super::super) fn key_picture(fill: usize) -> Vec<u8> {
     let mut picture = vec![0, 0, 0, 1, 0x65, 0x88];
     picture.resize(6 + fill, 0x5a);
     picture
