@@ -75,7 +75,8 @@ impl AccessUnits {
     /// # Errors
     /// See [`AnnexBError`].
     pub fn push(&mut self, bytes: &[u8]) -> Result<Vec<AccessUnit>, AnnexBError> {
-        self.went_on |= self.continues && self.buffer.is_empty() && !begins_nal(bytes);
+        let goes_on = self.buffer.is_empty() && !may_begin_with_start_code(bytes);
+        self.went_on |= self.continues && goes_on;
         self.buffer.extend_from_slice(bytes);
         if !self.continues && !may_begin_with_start_code(&self.buffer) {
             return Err(kind_of(&self.buffer).map_or(AnnexBError::NoStartCode, AnnexBError::Other));
@@ -271,11 +272,6 @@ impl<'a> Iterator for NalUnits<'a> {
             }
         }
     }
-}
-
-/// Returns true if these bytes may begin a NAL unit.
-fn begins_nal(bytes: &[u8]) -> bool {
-    bytes.iter().take(4).all(|byte| *byte <= 1)
 }
 
 /// Returns true if the buffer begins, as far as it goes, with at least two zero bytes and a one.

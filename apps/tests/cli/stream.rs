@@ -501,6 +501,7 @@ fn video_from_standard_input_reaches_standard_output() {
 fn a_source_that_nobody_watched_or_that_is_no_video_ends_the_server_with_a_line() {
     for (source, word) in [
         (CLIP, "standard input ended before anybody watched"),
+        (b"", "nothing in standard input begins a picture"),
         (b"\0\0\0\x20ftypisom....", "it is MP4, not H.264 or HEVC"),
         (b"\x12\x00\x0a\x0b\0\0", "it is AV1, not H.264 or HEVC"),
     ] {

@@ -413,6 +413,36 @@ async fn a_picture_comes_out_when_it_is_due_although_the_next_one_has_not_come()
 }
 
 #[tokio::test]
+async fn a_stream_with_which_nobody_can_begin_ends_with_an_error() {
+    let pair = Pair::streaming();
+    let live = Arc::new(Live::new(25.0));
+    live.push(
+        TokioRuntime.now(),
+        AccessUnit {
+            track: Track::VIDEO,
+            time: None,
+            bytes: Bytes::from_static(b"x"),
+            entry: None,
+            parameters: Bytes::new(),
+        },
+    );
+    let media = Media::Live(live.clone());
+    serve(pair.server.clone(), options(media, Delivery::Frames));
+    let (viewing, runtime) = (Arc::<Viewing>::default(), Arc::new(TokioRuntime));
+    let connection = pair.connect().await;
+    let viewer = stream::view(connection, runtime, watching(None, None), viewing.clone());
+    let ending = async {
+        while viewing.snapshot(TokioRuntime.now()).is_none() {
+            tokio::task::yield_now().await;
+        }
+        assert!(!live.can_begin());
+        live.end();
+    };
+    let (result, ()) = tokio::join!(viewer, ending);
+    assert!(matches!(result, Err(AppError::Nothing)), "{result:?}");
+}
+
+#[tokio::test]
 async fn each_track_arrives_by_its_own_delivery_and_has_its_own_figures() {
     let specs = [
         "sound:bytes=80,rate=50",

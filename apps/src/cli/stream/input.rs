@@ -86,29 +86,19 @@ async fn recorded(path: &Path) -> Result<(Arc<[AccessUnit]>, Bytes), Failure> {
 
 /// Reads frames from standard input, until it ends or is no byte stream.
 async fn read<E>(input: File, live: Arc<Live>, report: mpsc::UnboundedSender<Event<E>>) {
-    let remedy =
-        "send MPEG-TS, or H.264 or HEVC in Annex B format, as `ffmpeg ... -f mpegts -` does";
-    let failure = match read_live(input, &live).await {
-        Err(cause) => Some((cause, remedy)),
-        Ok(false) => Some((
-            "nothing in it begins a picture or sound".into(),
-            "see what the encoder says; have it repeat its parameter sets at each key frame (x265: \
-             repeat-headers=1)",
-        )),
-        Ok(true) => None,
-    };
-    if let Some((cause, remedy)) = failure {
-        let cause = format!("cannot stream standard input: {cause}");
+    if let Err(cause) = read_live(input, &live).await {
         // Nobody listens once the server stops.
-        let _ = report.send(Event::Over(Err(Failure::failed(cause, remedy))));
+        let _ = report.send(Event::Over(Err(Failure::failed(
+            format!("cannot stream standard input: {cause}"),
+            "send MPEG-TS, or H.264 or HEVC in Annex B format, as `ffmpeg ... -f mpegts -` does",
+        ))));
     }
     live.end();
 }
 
 /// Reads frames as they come: each was captured when its first byte came, and goes on when another
 /// begins, or when nothing more has come of it for [`Source::quiet`].
-/// Returns whether decoding can begin anywhere.
-async fn read_live(mut input: File, live: &Live) -> Result<bool, String> {
+async fn read_live(mut input: File, live: &Live) -> Result<(), String> {
     let mut source = Source::default();
     let mut buffer = vec![0; READ];
     loop {
@@ -135,7 +125,7 @@ async fn read_live(mut input: File, live: &Live) -> Result<bool, String> {
         push(live, frames);
     }
     push(live, source.finish(TokioRuntime.now()));
-    Ok(live.can_begin())
+    Ok(())
 }
 
 fn push(live: &Live, frames: Vec<(Instant, AccessUnit)>) {

@@ -205,15 +205,20 @@ impl Viewers {
             }
             gone.await;
         }
-        let result = match self.any.load(Ordering::Relaxed) {
-            true => {
-                say("evenkeel: standard input has ended, and the server with it");
-                Ok(())
-            }
-            false => Err(Failure::failed(
+        let result = if !live.can_begin() {
+            Err(Failure::failed(
+                "nothing in standard input begins a picture or sound",
+                "see what the encoder says; have it repeat its parameter sets at each key frame \
+                 (x265: repeat-headers=1)",
+            ))
+        } else if self.any.load(Ordering::Relaxed) {
+            say("evenkeel: standard input has ended, and the server with it");
+            Ok(())
+        } else {
+            Err(Failure::failed(
                 "standard input ended before anybody watched",
                 "pace the encoder, as `ffmpeg -re` does, and start viewers while it runs",
-            )),
+            ))
         };
         let _ = self.report.send(Event::Over(result));
     }

@@ -14,7 +14,7 @@ pub(super) struct Room {
     before: Reference,
     /// Rounds to come.
     rounds: u32,
-    /// Round trips that do not follow the window shall be the empty path's.
+    /// If round trips do not follow the window, the one that stands becomes base.
     asks: bool,
 }
 
