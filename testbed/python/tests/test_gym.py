@@ -150,6 +150,26 @@ def test_an_interrupt_ends_an_episode_whose_other_controller_never_returns(how):
         os.killpg(process.pid, 0)
 
 
+def test_an_interrupt_between_an_answer_and_the_next_round_ends_the_episode():
+    class Interrupted:
+        def __init__(self, answers):
+            self.answers, self.get = answers, answers.get
+
+        def put(self, answer):
+            self.answers.put(answer)
+            if answer is not None:
+                raise KeyboardInterrupt
+
+    env = FlowEnv(SCENARIO)
+    env.reset(seed=1)
+    env._channel._answers = Interrupted(env._channel._answers)
+    with pytest.raises(KeyboardInterrupt):
+        env.step([1.0])
+    with pytest.raises(RuntimeError, match="the episode is over; call reset"):
+        env.step([1.0])
+    assert not [thread for thread in threading.enumerate() if thread.name == "evenkeel-flow"]
+
+
 def test_gymnasium_finds_no_fault():
     from gymnasium.utils.env_checker import check_env
 

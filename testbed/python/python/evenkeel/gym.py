@@ -153,8 +153,7 @@ class FlowEnv(gymnasium.Env):
             raise ValueError(
                 f"action is {action!r}; give one number, {self._least:g} to {self._most:g}"
             )
-        self._channel.answer(min(max(value.item(), self._least), self._most))
-        seen = self._channel.next()
+        seen = self._channel.next(min(max(value.item(), self._least), self._most))
         if seen is None:
             result = self._channel.result
             return self._last, 0.0, False, True, {**self._last_info, "result": result}
@@ -246,9 +245,11 @@ class _Channel:
             raise _Closed
         return answer
 
-    def next(self) -> Optional[_Seen]:
-        """The next round; None when the run is over."""
+    def next(self, answer: Optional[float] = None) -> Optional[_Seen]:
+        """Answers the last round, if given, and returns the next; None when the run is over."""
         try:
+            if answer is not None:
+                self._answers.put(answer)
             seen = self._seen.get()
         except BaseException:  # Ctrl-C: a round that nobody has seen would get the next action.
             self.close()
@@ -261,9 +262,6 @@ class _Channel:
             raise seen
         self.result = seen
         return None
-
-    def answer(self, value: float) -> None:
-        self._answers.put(value)
 
     def close(self) -> None:
         if self.ended:
