@@ -10,8 +10,11 @@ use tracing::debug;
 use super::frame::Header;
 use super::lateness::Lateness;
 use super::report::FrameCounts;
+pub(super) use fixed::LATE_START;
+use fixed::{Fate, Fixed};
 pub(super) use freezes::Freezes;
 
+mod fixed;
 mod freezes;
 
 /// While a player has more than its buffer to show, it plays a twentieth faster: live players catch
@@ -40,10 +43,6 @@ const MAX_DISPLAYED: usize = 120 * 86_400;
 /// How long the beginning may wait for what it needs to be decoded.
 const START_PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long a fixed delay may begin with pictures that are late, 2 s: without them the first one that
-/// can be decoded is the next key frame. A controller's start often takes longer than a second.
-pub(super) const LATE_START: Duration = Duration::from_secs(2);
-
 /// The most frames of a track that wait to be shown: a minute's buffer at 240 a second.
 const MAX_WAITING: usize = 16_384;
 
@@ -61,8 +60,9 @@ const MAX_WAITING: usize = 16_384;
 /// has come, unless a second was not enough for that.
 ///
 /// With a fixed delay every frame is due that long after its capture by the best estimate of the
-/// sender's clock. What comes later is dropped, except in the first two seconds before a picture was
-/// in time: then it is decoded for those that follow.
+/// sender's clock. What comes before the next one is due, and at most 45 ms late, is shown at once;
+/// what comes later is dropped, except in the first two seconds before a picture was in time: then it
+/// is decoded for those that follow.
 ///
 /// Tracks are shown together: each also waits as long as the others need, but it comes to that by a
 /// twentieth of the time, so that a late picture makes no gap in the sound.
@@ -106,16 +106,6 @@ pub(super) struct Player {
     pub(super) dropped: usize,
     /// Of a fixed delay, which is the buffer then.
     fixed: Option<Fixed>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Fixed {
-    /// Until when the playout delay has followed the clocks.
-    followed_us: i64,
-    /// A picture was in time since the stream began, or began anew.
-    is_running: bool,
-    /// When the first one was.
-    first_picture_us: Option<i64>,
 }
 
 #[derive(Clone, Debug)]
@@ -501,26 +491,27 @@ impl Player {
         let at_us = (self.shown).map_or(at_us, |shown| at_us.max(shown.at_us));
         let is_preroll = frame.captured_us.is_none();
         let is_late = !is_preroll && lateness_us > 0;
+        // What is only decoded is no picture.
+        let mut is_decoded = is_preroll;
         if is_preroll {
             self.count(frame.arrived_us, |counts| counts.preroll += 1);
         } else if let Some(fixed) = &mut self.fixed {
             let since_us = frame.arrived_us.saturating_sub(self.live_us.unwrap_or(0));
-            let is_dropped = is_late && (fixed.is_running || since_us >= micros(LATE_START));
-            if !is_late {
-                fixed.is_running = true;
-                self.count(frame.arrived_us, |counts| counts.on_time += 1);
-            } else {
-                debug!(sequence, lateness_us, is_dropped, "frame late");
-                self.count(frame.arrived_us, |counts| match is_dropped {
-                    true => counts.dropped += 1,
-                    false => counts.late += 1,
-                });
+            let fate = fixed.judge(lateness_us, self.frame_us, since_us);
+            self.count(frame.arrived_us, |counts| match fate {
+                Fate::OnTime => counts.on_time += 1,
+                Fate::Shown | Fate::Decoded => counts.late += 1,
+                Fate::Dropped => counts.dropped += 1,
+            });
+            if is_late {
+                debug!(sequence, lateness_us, ?fate, "frame late");
                 self.explain(frame.captured_us, frame.arrived_us);
             }
-            if is_dropped {
+            if fate == Fate::Dropped {
                 self.dropped += frame.content.len();
                 return Some(Bytes::new());
             }
+            is_decoded = fate == Fate::Decoded;
         } else if is_late {
             debug!(sequence, lateness_us, "frame late");
             self.count(frame.arrived_us, |counts| counts.late += 1);
@@ -546,8 +537,6 @@ impl Player {
             .map(|after| sequence.saturating_add(after.into()));
         let whole_from = before.into_iter().chain(anew).min();
         let damaged = whole_from.is_none_or(|from| sequence < from);
-        // What is only decoded is no picture.
-        let is_decoded = is_preroll || (is_late && self.fixed.is_some());
         let damage = u64::from(damaged && !is_decoded);
         self.count(frame.arrived_us, |counts| counts.damaged += damage);
         // A recovery is incomplete at first, and needs its frames from the first on.
