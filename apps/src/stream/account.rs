@@ -5,13 +5,17 @@ use std::time::{Duration, Instant};
 
 use evenkeel::{LimitedBy, PathState};
 
-use super::lateness::Delays;
+use super::cause::Cause;
+use super::lateness::{Delays, greatest, parts};
 use super::media::Captured;
 use super::track::Track;
 use crate::lock::lock;
 
 /// A queue of less than this may be jitter.
 const QUEUE: Duration = Duration::from_millis(20);
+
+/// A path without acknowledgements for this long carries nothing.
+const SILENCE: Duration = Duration::from_millis(100);
 
 /// The account of one viewer's frames.
 #[derive(Debug)]
@@ -28,6 +32,8 @@ struct State {
     held: Duration,
     /// How long flow control has.
     blocked: Duration,
+    /// From when until when nothing was acknowledged the last time.
+    silence: Option<[Instant; 2]>,
 }
 
 /// What is known of a frame when it is captured.
@@ -50,6 +56,7 @@ impl Account {
             seen: now,
             held: Duration::ZERO,
             blocked: Duration::ZERO,
+            silence: None,
         }))
     }
 
@@ -79,6 +86,26 @@ impl Account {
     /// Frames of a track that wait were given up.
     pub(super) fn give_up(&self, now: Instant, track: Track) {
         lock(&self.0).free[usize::from(track.rank())..].fill(now);
+    }
+
+    /// Returns why the viewer does not have a frame of this age at `now`, with the delays when it was
+    /// written and at present. If for most of its time nothing was acknowledged, the path has lost
+    /// it, or what would have made room for it.
+    pub(super) fn cause(
+        &self,
+        now: Instant,
+        age: Duration,
+        then: Delays,
+        present: Delays,
+    ) -> Cause {
+        let silent = lock(&self.0).silence.map_or(Duration::ZERO, |[from, to]| {
+            let passed = now.saturating_duration_since(from).min(age);
+            passed.saturating_sub(now.saturating_duration_since(to))
+        });
+        match silent > age / 2 {
+            true => Cause::Loss,
+            false => greatest(&parts(age, then, present)),
+        }
     }
 
     /// Returns what has delayed a frame that is handed to the connection at `now`.
@@ -122,6 +149,10 @@ impl State {
             _ => {}
         }
         self.seen = self.seen.max(now);
+        let heard = path.and_then(|path| path.updated);
+        if let Some(heard) = heard.filter(|heard| now > *heard + SILENCE) {
+            self.silence = Some([heard, now]);
+        }
     }
 }
 
@@ -211,6 +242,24 @@ mod tests {
         let delays = account.delays(epoch() + ms(50), Some(&path), &second, &frame);
         let parts = (delays.own_queue_cs, delays.window_cs, delays.queue_cs);
         assert_eq!(parts, (19, 0, 0));
+    }
+
+    #[test]
+    fn what_was_given_up_after_an_outage_was_lost_by_it() {
+        let (account, mut path) = (Account::new(epoch()), path(LimitedBy::Window));
+        let waited = Delays {
+            window_cs: 30,
+            ..Delays::default()
+        };
+        let cause = |at, age| account.cause(epoch() + ms(at), ms(age), waited, waited);
+        path.updated = Some(epoch() + ms(100));
+        account.enter(epoch() + ms(200), Some(&path), &frame(epoch() + ms(200)));
+        assert_eq!(cause(200, 100), Cause::Window);
+        account.enter(epoch() + ms(500), Some(&path), &frame(epoch() + ms(500)));
+        assert_eq!(cause(500, 300), Cause::Loss);
+        // It was heard again, 250 ms ago; the first of these had waited for 300 ms of the outage.
+        assert_eq!(cause(750, 550), Cause::Loss);
+        assert_eq!(cause(750, 400), Cause::Window);
     }
 
     #[test]

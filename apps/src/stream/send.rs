@@ -14,10 +14,9 @@ use tracing::{debug, trace};
 
 use super::account::Account;
 use super::adapt::{AdaptConfig, Adaptation, Path};
-use super::cause::Cause;
 use super::clock::Clock;
 use super::frame::Header;
-use super::lateness::{Delays, greatest, parts};
+use super::lateness::Delays;
 use super::media::Feed;
 use super::player::LATE_START;
 use super::protocol::Delivery;
@@ -276,8 +275,9 @@ impl Sender<'_> {
                 account.delays(now, path.as_ref(), &frame.account, &frame.captured)
             };
             frame.header.delays = delays(now, &frame);
-            let (resets, cause) = writer.expire(now, cancel_after + rtt, frame.header.delays);
-            given_up = given_up.or(cause);
+            let present = frame.header.delays;
+            let (resets, reset) = writer.expire(now, cancel_after + rtt);
+            given_up = given_up.or(reset.map(|(age, then)| account.cause(now, age, then, present)));
             lock(&self.sending.0).streams_reset += resets;
             let age = now.saturating_duration_since(frame.captured.at);
             // What comes later than a fixed delay is dropped, but for the beginning.
@@ -288,7 +288,7 @@ impl Sender<'_> {
             let patience = in_time.map_or(cancel_after, |in_time| in_time.min(cancel_after));
             if age > patience && queue.has_entry() {
                 // The viewer still catches up, and sees the present sooner if it begins anew.
-                given_up = given_up.or(Some(cause_of(age, frame.header.delays)));
+                given_up = given_up.or(Some(account.cause(now, age, present, present)));
                 let cancelled = 1 + queue.give_up_group();
                 account.give_up(now, track);
                 let sequence = frame.header.sequence;
@@ -311,7 +311,8 @@ impl Sender<'_> {
                 () = sleep_until(&*self.runtime, too_late) => {
                     let now = self.runtime.now();
                     let age = now.saturating_duration_since(frame.captured.at);
-                    given_up = Some(cause_of(age, delays(now, &frame)));
+                    let present = delays(now, &frame);
+                    given_up = Some(account.cause(now, age, present, present));
                     let resets = writer.cancel();
                     let cancelled = 1 + queue.give_up_group();
                     account.give_up(now, track);
@@ -326,9 +327,4 @@ impl Sender<'_> {
         writer.conclude(&*self.runtime, cancel_after).await;
         Ok(())
     }
-}
-
-/// Returns why a frame of this age, with these delays, is still in the sender.
-fn cause_of(age: Duration, delays: Delays) -> Cause {
-    greatest(&parts(age, delays, delays))
 }

@@ -8,9 +8,8 @@ use bytes::BytesMut;
 use futures_util::future::join_all;
 use quinn::{Connection, Runtime, SendDatagramError, SendStream, VarInt};
 
-use super::cause::Cause;
 use super::frame::{FRAGMENT_HEADER_LEN, HEADER_LEN};
-use super::lateness::{Delays, greatest, parts};
+use super::lateness::Delays;
 use super::protocol::Delivery;
 use super::queue::{Frame, Queues};
 use super::track::Track;
@@ -173,8 +172,8 @@ impl<'a> Writer<'a> {
             .map_or(0, |mut stream| u64::from(stream.reset(TOO_LATE).is_ok()))
     }
 
-    /// Resets streams of earlier groups that the viewer has not confirmed; returns how many, and what
-    /// held the first, where `present` are the delays of a frame at present.
+    /// Resets streams of earlier groups that the viewer has not confirmed; returns how many, and how
+    /// old the first frame of those is, with its delays when it was written.
     ///
     /// A stream whose last frame was captured longer than `after` ago goes, and with it the rest of
     /// its group, which needs it. A group of pictures whose newest frame is older than half of `after`
@@ -183,9 +182,8 @@ impl<'a> Writer<'a> {
         &mut self,
         now: Instant,
         after: Duration,
-        present: Delays,
-    ) -> (u64, Option<Cause>) {
-        let (mut resets, mut incomplete, mut cause) = (0, None, None);
+    ) -> (u64, Option<(Duration, Delays)>) {
+        let (mut resets, mut incomplete, mut oldest) = (0, None, None);
         while let Some(first) = self.unconfirmed.front()
             && first.group < self.group
         {
@@ -203,10 +201,10 @@ impl<'a> Writer<'a> {
                 incomplete = Some(group);
                 resets += 1;
                 let age = now.saturating_duration_since(first.at);
-                cause.get_or_insert_with(|| greatest(&parts(age, first.delays, present)));
+                oldest.get_or_insert((age, first.delays));
             }
         }
-        (resets, cause)
+        (resets, oldest)
     }
 
     /// After the last frame, waits until the viewer has everything, or until it is too late.

@@ -109,6 +109,21 @@ fn every_delivery_has_its_frames_and_says_what_a_lossy_link_did_to_them() {
 }
 
 #[test]
+fn frames_that_an_outage_lost_are_put_down_to_it() {
+    let outage = "links.0.changes=[{at_s=6,loss=1.0},{at_s=10,loss=0.0}]";
+    let settings = ["duration_s=20", "warmup_s=0", outage]
+        .into_iter()
+        .chain(["flows.0.stream.bitrate_bps=1000000"])
+        .flat_map(|setting| ["--set", setting]);
+    let result = json(&run("bufferbloat.toml", &settings.collect::<Vec<_>>()));
+    let stream = &result["flows"][0]["stream"];
+    let (lost, causes) = (&stream["frames"]["lost"], &stream["causes"]);
+    // Most of 4 s of 30 frames.
+    assert!(number(lost) > 60.0, "{stream}");
+    assert!(number(&causes["loss"]) > 0.9 * number(lost), "{causes}");
+}
+
+#[test]
 fn a_comparison_has_a_run_for_each_controller_and_the_smoothest_first() {
     let directory = tempfile::tempdir().expect("a directory");
     let out = directory.path().to_str().expect("a path in UTF-8");
