@@ -16,8 +16,10 @@ use crate::time::{sleep_until, timeout};
 /// before the viewer connects anew: a second of silence.
 const SILENCE: (Duration, u32) = (Duration::from_millis(250), 4);
 
-/// How long an attempt to connect anew may take: one that begins later may find the server sooner.
-const ATTEMPT: Duration = Duration::from_secs(1);
+/// How long a handshake and the question for the stream may take each, over a short path: an attempt
+/// that begins later may find the server sooner, and does before the first packet would be sent again
+/// after 1 s (RFC 9002, section 6.2.2).
+const ATTEMPT: Duration = Duration::from_millis(750);
 
 impl Viewer<'_> {
     /// Receives frames over one connection after the other; returns whether the stream ended before
@@ -121,16 +123,21 @@ impl Viewer<'_> {
         options: &ViewOptions<'_>,
     ) -> Result<Option<Session>, AppError> {
         let began = self.now();
-        let attempt = async { self.ask(reconnect().await?, options).await };
-        match timeout(self.runtime, ATTEMPT, attempt).await {
-            Some(Ok(session)) => Ok(Some(session)),
-            Some(Err(error @ (AppError::Connection(_) | AppError::PeerGaveUp(_)))) => {
+        let patience = ATTEMPT.max(3 * self.connection().rtt());
+        let attempt = async {
+            let Some(connection) = timeout(self.runtime, patience, reconnect()).await else {
+                return Ok(None);
+            };
+            let asked = self.ask(connection?, options);
+            timeout(self.runtime, patience, asked).await.transpose()
+        };
+        match attempt.await {
+            Err(error @ (AppError::Connection(_) | AppError::PeerGaveUp(_))) => {
                 debug!(%error, "the server is not there yet");
-                sleep_until(self.runtime, began + ATTEMPT / 4).await;
+                sleep_until(self.runtime, began + patience / 4).await;
                 Ok(None)
             }
-            Some(Err(error)) => Err(error),
-            None => Ok(None),
+            session => session,
         }
     }
 }
