@@ -247,17 +247,6 @@ impl Live {
         self.changed.notify_waiters();
     }
 
-    /// Waits until the source has ended.
-    pub async fn ended(&self) {
-        loop {
-            let changed = self.changed.notified();
-            if self.has_ended() {
-                return;
-            }
-            changed.await;
-        }
-    }
-
     /// Returns whether a frame has come with which a viewer can begin.
     pub fn can_begin(&self) -> bool {
         lock(&self.state).could_begin

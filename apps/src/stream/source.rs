@@ -46,6 +46,16 @@ pub enum SourceError {
     Ts(#[from] TsError),
 }
 
+impl SourceError {
+    /// Returns whether a frame is longer than any may be.
+    pub fn is_too_long(&self) -> bool {
+        matches!(
+            self,
+            Self::AnnexB(AnnexBError::TooLong) | Self::Ts(TsError::TooLong)
+        )
+    }
+}
+
 impl Source {
     /// Takes in more of the stream, which came at `now`; returns the frames that are complete, and
     /// when the first byte of each came.

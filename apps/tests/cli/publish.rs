@@ -77,41 +77,60 @@ fn a_published_file_is_played_into_a_pipe_or_a_file_by_the_printed_command() {
     assert!(fs::read(&played).unwrap() == CLIP);
 }
 
-#[test]
-fn what_an_encoder_pipes_in_is_published_with_and_without_a_dash() {
+/// Pipes the clip in, again and again, until a viewer has come, then once, and then what `end` does;
+/// the viewer sees all of the last round.
+fn watched(server: &Server, mut encoder: PipeWriter, end: impl FnOnce(PipeWriter)) {
     let mut parser = AccessUnits::default();
     let mut pictures = parser.push(CLIP).unwrap();
     pictures.extend(parser.finish());
-    for arguments in [&[][..], &["-"]] {
-        let (server, mut encoder) = publish_pipe(arguments);
-        let mut viewer = server.client(&[]);
-        let viewer = viewer.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut viewer = viewer.spawn().unwrap();
-        let (mut video, shows) = (viewer.stdout.take().unwrap(), Arc::<AtomicBool>::default());
-        let showing = shows.clone();
-        let playing = thread::spawn(move || {
-            let mut bytes = vec![0];
-            video.read_exact(&mut bytes).unwrap();
-            showing.store(true, Ordering::Relaxed);
-            video.read_to_end(&mut bytes).unwrap();
-            bytes
-        });
-        // Whenever the viewer comes, it gets all of the last round.
-        loop {
-            let is_last = shows.load(Ordering::Relaxed) || playing.is_finished();
-            for picture in &pictures {
-                encoder.write_all(&picture.bytes).unwrap();
-                pause(Duration::from_millis(5));
-            }
-            if is_last {
-                break;
-            }
+    let mut viewer = server.client(&[]);
+    let viewer = viewer.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut viewer = viewer.spawn().unwrap();
+    let (mut video, shows) = (viewer.stdout.take().unwrap(), Arc::<AtomicBool>::default());
+    let showing = shows.clone();
+    let playing = thread::spawn(move || {
+        let mut bytes = vec![0];
+        video.read_exact(&mut bytes).unwrap();
+        showing.store(true, Ordering::Relaxed);
+        video.read_to_end(&mut bytes).unwrap();
+        bytes
+    });
+    // Whenever the viewer comes, it gets all of the last round.
+    loop {
+        let is_last = shows.load(Ordering::Relaxed) || playing.is_finished();
+        for picture in &pictures {
+            encoder.write_all(&picture.bytes).unwrap();
+            pause(Duration::from_millis(5));
         }
-        drop(encoder);
-        told(&viewer.wait_with_output().unwrap());
-        assert!(playing.join().unwrap().ends_with(CLIP));
+        if is_last {
+            break;
+        }
+    }
+    end(encoder);
+    told(&viewer.wait_with_output().unwrap());
+    assert!(playing.join().unwrap().ends_with(CLIP));
+}
+
+#[test]
+fn what_an_encoder_pipes_in_is_published_with_and_without_a_dash() {
+    for arguments in [&[][..], &["-"]] {
+        let (server, encoder) = publish_pipe(arguments);
+        watched(&server, encoder, drop);
         assert_eq!(server.end().0, Some(0));
     }
+}
+
+#[test]
+fn a_viewer_sees_all_that_came_before_a_picture_that_is_too_large() {
+    let (server, encoder) = publish_pipe(&[]);
+    let slice = [&[0, 0, 0, 1, 0x41][..], &vec![0xff; 9 << 20]].concat();
+    // The server may stop reading before the end.
+    watched(&server, encoder, |mut encoder| {
+        drop(encoder.write_all(&slice));
+    });
+    let (status, _, errors) = server.end();
+    assert_eq!(status, Some(1));
+    assert!(errors.contains("make smaller pictures"), "{errors}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
 
 use super::args::StreamServerArgs;
-use super::input;
+use super::input::{self, Reading};
 use super::output::{StoppedCounts, Viewer, ViewerInterval};
 use super::rate::RateSink;
 use super::system::wall_clock;
@@ -55,7 +55,7 @@ pub(crate) async fn run(
         controllers,
     )?;
     let (report, events) = mpsc::unbounded_channel();
-    let media = input::open(&args, encoder, &report).await?;
+    let (media, reading) = input::open(&args, encoder).await?;
     let controller = &args.transport.controller;
     let allowed = Allowed::new(controller, &args.others.controllers, controllers)?;
     let server = Server::start(&args.at, &args.output, controller, transport).await?;
@@ -84,8 +84,8 @@ pub(crate) async fn run(
             host: viewers.clone(),
         },
     ));
-    if let Some(live) = live {
-        tokio::spawn(viewers.clone().end_with(live));
+    if let Some((live, reading)) = live.zip(reading) {
+        tokio::spawn(viewers.clone().end_with(live, reading));
     }
     if let Some(rate) = rate {
         let (viewers, start_bps) = (viewers.live.clone(), send.adapt.start_bps);
@@ -195,9 +195,9 @@ impl Host for Viewers {
 }
 
 impl Viewers {
-    /// Waits until the source has ended and all viewers have gone, and then ends the server.
-    async fn end_with(self: Arc<Self>, live: Arc<Live>) {
-        live.ended().await;
+    /// Waits until standard input has ended and all viewers have gone, and then ends the server.
+    async fn end_with(self: Arc<Self>, live: Arc<Live>, reading: Reading) {
+        let read = reading.await.expect("reading does not panic");
         loop {
             let gone = self.gone.notified();
             if lock(&self.live).is_empty() {
@@ -205,7 +205,9 @@ impl Viewers {
             }
             gone.await;
         }
-        let result = if !live.can_begin() {
+        let result = if read.is_err() {
+            read
+        } else if !live.can_begin() {
             Err(Failure::failed(
                 "nothing in standard input begins a picture or sound",
                 "see what the encoder says; have it repeat its parameter sets at each key frame \
