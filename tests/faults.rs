@@ -291,7 +291,28 @@ fn marks_on_the_wire_slow_a_flow_down_and_count_apart_from_those_of_the_queue() 
     // QUIC notices that its codepoints do not come through, and does without.
     let (bleached, there) = run(link().set("ecn", "bleach"));
     assert!(bleached > plain * 9 / 10, "{bleached} of {plain} bytes");
-    assert!(there.wire.bleached > Some(0) && there.wire.marked_on_wire.is_none());
+    assert!(there.wire.ecn_changed > Some(0) && there.wire.marked_on_wire.is_none());
+}
+
+#[test]
+fn a_path_that_turns_the_codepoint_of_l4s_into_that_of_ecn_costs_no_rate() {
+    let run = |ecn: &str, link: LinkBuilder| {
+        let observations = observed(20.0, link, flow("keel").set("ecn", ecn));
+        let sent = observations.flows[0].delivered.iter().sum::<u64>();
+        (sent, observations.links[0].wire)
+    };
+    let queue = || link().set("discipline", "dualpi2");
+    let (without, _) = run("off", queue());
+    let (kept, wire) = run("l4s", queue());
+    assert!(kept > without * 98 / 100, "{kept} of {without} bytes");
+    assert_eq!(wire.ecn_changed, None);
+    let (remarked, wire) = run("l4s", queue().set("ecn", "remark"));
+    assert!(
+        remarked > without * 98 / 100,
+        "{remarked} of {without} bytes"
+    );
+    // The sender notices, and sends ECT(0) itself.
+    assert!((1..100).contains(&wire.ecn_changed.unwrap()), "{wire:?}");
 }
 
 #[test]

@@ -11,6 +11,8 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::impairment::Recoding;
+
 /// Highest rate: 1 Tb/s, where a packet still takes over a nanosecond.
 pub const MAX_RATE_BPS: u64 = 1_000_000_000_000;
 
@@ -127,7 +129,7 @@ link_keys! {
     loss: f64 = 0.0, "share";
     /// Loss in bursts, instead of loss: { p, r, bad, good }.
     gilbert_elliott: Option<GilbertElliottKeys> = None;
-    /// "keep", or "bleach": packets leave as if their senders did not understand ECN.
+    /// "keep"; "bleach": packets leave without ECN; or "remark": those with ECT(1) leave with ECT(0).
     ecn: Option<EcnKey> = None;
     /// Probability with which a packet of an ECN-capable sender is marked behind the queue.
     mark: Option<f64> = None, "share";
@@ -237,8 +239,10 @@ pub enum EcnKey {
     /// They stay.
     #[default]
     Keep,
-    /// Every packet leaves as if its sender did not understand ECN.
+    /// As of [`Recoding::Bleach`].
     Bleach,
+    /// As of [`Recoding::Remark`].
+    Remark,
 }
 
 /// An interruption: of a link, or of a program.
@@ -359,12 +363,12 @@ impl LinkKeys {
             faults.push(bursts.fault(message));
         }
         if let Some(mark) = self.mark.as_ref().filter(|key| key.value > 0.0)
-            && link.bleaches()
+            && link.recoding() == Some(Recoding::Bleach)
         {
             let message = "no mark comes through ecn = \"bleach\"; remove one of the two";
             faults.push(mark.fault(message));
         } else if let Some(ecn) = &self.ecn
-            && link.bleaches()
+            && link.recoding() == Some(Recoding::Bleach)
             && !off(link.mark)
         {
             let message = "no mark comes through ecn = \"bleach\"; set mark = 0, or remove ecn";
@@ -468,9 +472,13 @@ impl LinkDescription {
         self.changes_period_s.filter(|period_s| *period_s > 0.0)
     }
 
-    /// Whether no ECN codepoint comes through.
-    pub fn bleaches(&self) -> bool {
-        self.ecn == Some(EcnKey::Bleach)
+    /// With which other ECN codepoints packets leave.
+    pub fn recoding(&self) -> Option<Recoding> {
+        match self.ecn? {
+            EcnKey::Keep => None,
+            EcnKey::Bleach => Some(Recoding::Bleach),
+            EcnKey::Remark => Some(Recoding::Remark),
+        }
     }
 
     /// Whether packets can be too large for the link.

@@ -35,7 +35,7 @@ pub use burst_loss::{BurstLoss, GilbertElliott};
 pub use corruption::Corruption;
 pub use delay::Delay;
 pub use duplication::Duplication;
-pub use ecn::{Bleaching, Marking};
+pub use ecn::{Marking, Recoding};
 pub use jitter::Jitter;
 pub use loss::{Loss, NotAProbability};
 pub use mtu::Mtu;

@@ -11,7 +11,7 @@ use rand::{Rng, RngExt, SeedableRng};
 
 use crate::conservation::{ConservationError, NodeCounters};
 use crate::discipline::{DisciplineConfig, DropTail, Verdict};
-use crate::impairment::{Aggregation, GilbertElliott, NotAProbability, Policer};
+use crate::impairment::{Aggregation, GilbertElliott, NotAProbability, Policer, Recoding};
 use crate::limit::Limit;
 use crate::packet::{Amount, Packet};
 use crate::port::{FixedService, FlowReport, Port, PortConfig};
@@ -61,8 +61,8 @@ pub struct LinkConfig {
     pub loss: f64,
     /// Loss in bursts, after the other.
     pub gilbert_elliott: Option<GilbertElliott>,
-    /// Whether every packet leaves as if its sender did not understand ECN.
-    pub bleach: bool,
+    /// Other ECN codepoints, with which packets leave.
+    pub recoding: Option<Recoding>,
     /// Probability with which each packet of an ECN-capable sender is marked behind the port, 0 to 1.
     pub mark: f64,
     /// Probability with which a bit of each packet's payload flips, 0 to 1.
@@ -97,7 +97,7 @@ impl Default for LinkConfig {
             reorder: 0.0,
             loss: 0.0,
             gilbert_elliott: None,
-            bleach: false,
+            recoding: None,
             mark: 0.0,
             corrupt: 0.0,
             duplicate: 0.0,
@@ -175,7 +175,7 @@ impl LinkError {
 }
 
 /// One direction of a link: a [`Port`], then an MTU, a policer, blackouts, loss, loss in bursts,
-/// bleaching, marking, corruption, duplication, delay, jitter, Wi-Fi jitter and aggregation, in this
+/// recoding, marking, corruption, duplication, delay, jitter, Wi-Fi jitter and aggregation, in this
 /// order.
 ///
 /// Packets come out in the order in which they were pushed, but for those that jump the delay. As

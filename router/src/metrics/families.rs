@@ -48,11 +48,9 @@ const AMOUNTS: [(&str, &str, Count<Counters, Amount>); 11] = [
     ("marked_on_wire", "were marked behind the queue", |count| {
         count.wire.marked_on_wire
     }),
-    (
-        "bleached",
-        "lost their ECN codepoint behind the queue",
-        |count| count.wire.bleached,
-    ),
+    ("ecn_changed", "left with another ECN codepoint", |count| {
+        count.wire.ecn_changed
+    }),
     ("corrupted", "left with a flipped bit", |count| {
         count.wire.corrupted
     }),

@@ -89,7 +89,7 @@ link {name} on {tun}, table {table}
   forwarded  {} packets, {} bytes
   dropped    {} full, {} early ({lost})
   marked     {}, {} more behind the queue
-  changed    {} bleached, {} corrupted behind the queue
+  changed    ECN of {}, {} corrupted behind the queue
   duplicated {} behind the queue
   lost       {} behind the queue, {} of them too big
   ring       {} dropped before the router saw them
@@ -105,7 +105,7 @@ link {name} on {tun}, table {table}
         window.dropped_early.packets,
         window.marked.packets,
         window.wire.marked_on_wire.packets,
-        window.wire.bleached.packets,
+        window.wire.ecn_changed.packets,
         window.wire.corrupted.packets,
         window.duplicated.packets,
         window.lost.packets,

@@ -320,9 +320,9 @@ pub struct WireObservation {
     /// Packets marked as having met congestion, besides those that the queue marked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub marked_on_wire: Option<u64>,
-    /// Packets that lost their ECN codepoint.
+    /// Packets that left with another ECN codepoint.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub bleached: Option<u64>,
+    pub ecn_changed: Option<u64>,
     /// Packets with a flipped bit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub corrupted: Option<u64>,
@@ -336,7 +336,7 @@ impl WireObservation {
         let zero = |is_there: bool| is_there.then_some(0);
         Self {
             marked_on_wire: zero(link.mark.is_some()),
-            bleached: zero(link.bleaches()),
+            ecn_changed: zero(link.recoding().is_some()),
             corrupted: zero(link.corrupt.is_some()),
             too_big: zero(link.has_mtu()),
         }
@@ -346,7 +346,7 @@ impl WireObservation {
     pub(crate) fn count(&mut self, counters: &WireCounters) {
         for (figure, amount) in [
             (&mut self.marked_on_wire, counters.marked_on_wire),
-            (&mut self.bleached, counters.bleached),
+            (&mut self.ecn_changed, counters.ecn_changed),
             (&mut self.corrupted, counters.corrupted),
             (&mut self.too_big, counters.too_big),
         ] {

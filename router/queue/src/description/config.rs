@@ -58,7 +58,7 @@ impl LinkDescription {
             }),
             reorder: self.reorder.unwrap_or(0.0),
             loss: self.loss,
-            bleach: self.bleaches(),
+            recoding: self.recoding(),
             mark: self.mark.unwrap_or(0.0),
             corrupt: self.corrupt.unwrap_or(0.0),
             gilbert_elliott: self.gilbert_elliott.map(GilbertElliottKeys::model),

@@ -45,20 +45,26 @@ impl<R: Rng + Debug + Send> Impairment for Marking<R> {
     }
 }
 
-/// Clears ECN: every packet comes out as if its sender did not understand it, marks of queues before
-/// included. RFC 9000, section 13.4.2, has endpoints find such paths.
-#[derive(Debug, Clone, Copy)]
-pub struct Bleaching;
+/// Gives packets another ECN codepoint. RFC 9000, section 13.4.2, has endpoints find such paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Recoding {
+    /// Every packet comes out as if its sender did not understand ECN, marks of queues before
+    /// included.
+    Bleach,
+    /// Packets with ECT(1) come out with ECT(0), as from routers older than L4S (RFC 9331).
+    Remark,
+}
 
-impl Impairment for Bleaching {
+impl Impairment for Recoding {
     fn name(&self) -> &'static str {
-        "bleaching"
+        "recoding"
     }
 
     fn decide(&mut self, now: Instant, packet: &PacketMeta) -> Fate {
-        match packet.ecn {
-            Ecn::NotEct => Fate::Out(now),
-            _ => Fate::Ecn(Ecn::NotEct),
+        match (self, packet.ecn) {
+            (Self::Bleach, Ecn::Ect0 | Ecn::Ect1 | Ecn::Ce) => Fate::Ecn(Ecn::NotEct),
+            (Self::Remark, Ecn::Ect1) => Fate::Ecn(Ecn::Ect0),
+            _ => Fate::Out(now),
         }
     }
 }
@@ -109,11 +115,21 @@ mod tests {
 
     #[test]
     fn a_bleached_packet_shows_no_ecn() {
-        let mut node = Node::new(Bleaching);
+        let mut node = Node::new(Recoding::Bleach);
         for before in [Ecn::NotEct, Ecn::Ect0, Ecn::Ect1, Ecn::Ce] {
             assert_eq!(through(&mut node, before), Ecn::NotEct);
         }
         assert_eq!(node.counters().altered.packets, 3);
+    }
+
+    #[test]
+    fn only_the_codepoint_of_l4s_is_remarked() {
+        let mut node = Node::new(Recoding::Remark);
+        for before in [Ecn::NotEct, Ecn::Ect0, Ecn::Ce] {
+            assert_eq!(through(&mut node, before), before);
+        }
+        assert_eq!(through(&mut node, Ecn::Ect1), Ecn::Ect0);
+        assert_eq!(node.counters().altered.packets, 1);
     }
 
     #[test]

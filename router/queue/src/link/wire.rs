@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Change, Generators, LinkConfig, LinkError};
 use crate::impairment::{
-    Aggregation, Blackout, Bleaching, BurstLoss, Corruption, Delay, Duplication, Impairment,
-    Jitter, Loss, Marking, Mtu, Node, NotAProbability, Policer, WifiJitter,
+    Aggregation, Blackout, BurstLoss, Corruption, Delay, Duplication, Impairment, Jitter, Loss,
+    Marking, Mtu, Node, NotAProbability, Policer, Recoding, WifiJitter,
 };
 use crate::packet::{Amount, Packet};
 use crate::stamp::Carrier;
@@ -25,7 +25,7 @@ pub(super) struct Wire<P> {
     blackout: Option<Node<P, Blackout>>,
     loss: Option<Node<P, Loss<Xoshiro256PlusPlus>>>,
     burst_loss: Option<Node<P, BurstLoss<Xoshiro256PlusPlus>>>,
-    bleaching: Option<Node<P, Bleaching>>,
+    recoding: Option<Node<P, Recoding>>,
     marking: Option<Node<P, Marking<Xoshiro256PlusPlus>>>,
     corruption: Option<Node<P, Corruption<Xoshiro256PlusPlus>>>,
     duplication: Option<Node<P, Duplication<Xoshiro256PlusPlus>>>,
@@ -43,8 +43,8 @@ pub(super) struct Wire<P> {
 pub struct WireCounters {
     /// Marked with congestion experienced, besides what the port marked.
     pub marked_on_wire: Amount,
-    /// Deprived of their ECN codepoint.
-    pub bleached: Amount,
+    /// Left with another ECN codepoint, for the link's `ecn`.
+    pub ecn_changed: Amount,
     /// Delivered with a bit flipped.
     pub corrupted: Amount,
     /// Lost because they were larger than the MTU; they count among what is lost too.
@@ -57,7 +57,7 @@ impl Sub for WireCounters {
     fn sub(self, earlier: Self) -> Self {
         Self {
             marked_on_wire: self.marked_on_wire - earlier.marked_on_wire,
-            bleached: self.bleached - earlier.bleached,
+            ecn_changed: self.ecn_changed - earlier.ecn_changed,
             corrupted: self.corrupted - earlier.corrupted,
             too_big: self.too_big - earlier.too_big,
         }
@@ -119,7 +119,7 @@ impl<P: Carrier + Clone + Debug + Send> Wire<P> {
                 .map(burst_loss)
                 .transpose()?
                 .map(Node::new),
-            bleaching: config.bleach.then(|| Node::new(Bleaching)),
+            recoding: config.recoding.map(Node::new),
             marking: (config.mark != 0.0).then(mark).transpose()?.map(Node::new),
             corruption: (config.corrupt != 0.0)
                 .then(corrupt)
@@ -197,7 +197,7 @@ impl<P: Carrier + Clone + Debug + Send> Wire<P> {
         let mtu = self.mtu.as_ref();
         WireCounters {
             marked_on_wire: altered(self.marking.as_ref()),
-            bleached: altered(self.bleaching.as_ref()),
+            ecn_changed: altered(self.recoding.as_ref()),
             corrupted: altered(self.corruption.as_ref()),
             too_big: mtu.map_or(Amount::ZERO, |mtu| mtu.counters().dropped),
         }
@@ -212,7 +212,7 @@ impl<P: Carrier + Clone + Debug + Send> Wire<P> {
             .chain(self.blackout.iter().map(node))
             .chain(self.loss.iter().map(node))
             .chain(self.burst_loss.iter().map(node))
-            .chain(self.bleaching.iter().map(node))
+            .chain(self.recoding.iter().map(node))
             .chain(self.marking.iter().map(node))
             .chain(self.corruption.iter().map(node))
             .chain(self.duplication.iter().map(node))
@@ -231,7 +231,7 @@ impl<P: Carrier + Clone + Debug + Send> Wire<P> {
             .chain(self.blackout.iter_mut().map(node))
             .chain(self.loss.iter_mut().map(node))
             .chain(self.burst_loss.iter_mut().map(node))
-            .chain(self.bleaching.iter_mut().map(node))
+            .chain(self.recoding.iter_mut().map(node))
             .chain(self.marking.iter_mut().map(node))
             .chain(self.corruption.iter_mut().map(node))
             .chain(self.duplication.iter_mut().map(node))

@@ -58,7 +58,7 @@ pub(super) fn unsupported_key(spec: &LinkSpec) -> Option<&'static str> {
         ("stamps", !link.stamps.is_empty()),
         ("queue_bytes", link.queue_bytes.is_some()),
         ("mtu", link.has_mtu()),
-        ("ecn", link.bleaches()),
+        ("ecn", link.recoding().is_some()),
         ("mark", is_on(link.mark)),
         // netem's own leaves checksums wrong; it is taken only if it is asked for.
         (

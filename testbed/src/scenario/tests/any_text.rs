@@ -52,6 +52,7 @@ fn token() -> impl Strategy<Value = String> {
         "mark",
         "corrupt",
         "\"bleach\"",
+        "\"remark\"",
         "aggregate_ms",
         "aggregate_packets",
         "duplicate",

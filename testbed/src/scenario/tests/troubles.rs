@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use evenkeel_apps::bulk::LossDetection;
-use evenkeel_queue::impairment::GilbertElliott;
+use evenkeel_queue::impairment::{GilbertElliott, Recoding};
 use evenkeel_queue::{Change, Service};
 
 use super::*;
@@ -44,13 +44,16 @@ fn impairments_come_through_and_the_way_back_may_do_without() {
             .contains(&(suspended, Change::WifiJitter(Duration::from_millis(12))))
     );
     assert_eq!(config.changes.len(), 3);
-    assert_eq!((config.mtu, config.bleach), (Some(1400), true));
+    assert_eq!(
+        (config.mtu, config.recoding),
+        (Some(1400), Some(Recoding::Bleach))
+    );
     assert_eq!((config.mark, config.corrupt), (0.0, 0.1));
     let config = reverse.config(None).unwrap();
     assert!(config.policer.is_none() && config.aggregation.is_none());
     assert!(matches!(config.service, Service::Cellular(_)));
     assert_eq!(config.reorder, 0.0);
-    assert_eq!((config.bleach, config.mark), (false, 0.2));
+    assert_eq!((config.recoding, config.mark), (None, 0.2));
     assert_eq!(expanded(&scenario.to_toml(), &[]), scenario);
 }
 

@@ -157,11 +157,11 @@ fn marks_of_the_queue_and_of_the_wire_count_apart_and_bleaching_takes_both() {
     assert_eq!((ce, marked), (100, by_queue));
     assert_eq!(wire.marked_on_wire.packets, 100 - by_queue);
     let bleach = LinkConfig {
-        bleach: true,
+        recoding: Some(Recoding::Bleach),
         ..kilobyte_per_ms()
     };
     let (ce, marked, wire) = run(bleach);
-    assert_eq!((ce, marked, wire.bleached.packets), (0, by_queue, 100));
+    assert_eq!((ce, marked, wire.ecn_changed.packets), (0, by_queue, 100));
 }
 
 #[test]
