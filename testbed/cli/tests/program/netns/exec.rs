@@ -126,11 +126,12 @@ fn iperf3(rate: f64, options: &str) -> serde_json::Value {
     let script = format!(
         "ip netns exec $EVENKEEL_NETNS_server iperf3 -s -1 -D && sleep 0.5 && iperf3 -c server -J {options}"
     );
-    serde_json::from_str(&on_client(rate, &script)).expect("iperf3's JSON")
+    serde_json::from_str(&on_client(rate, &[], &script)).expect("iperf3's JSON")
 }
 
-/// Runs a shell script on the client of a link of `rate` bits per second and 5 ms.
-fn on_client(rate: f64, script: &str) -> String {
+/// Runs a shell script on the client of a link of `rate` bits per second and 5 ms, with `more`
+/// settings.
+fn on_client(rate: f64, more: &[&str], script: &str) -> String {
     let rate = format!("links.0.rate_bps={rate}");
     let settings = [
         "links.0.loss=0",
@@ -138,6 +139,7 @@ fn on_client(rate: f64, script: &str) -> String {
         "links.0.queue_packets=100",
         &rate,
     ];
+    let settings = settings.into_iter().chain(more.iter().copied());
     let lossy = scenario("lossy.toml");
     let mut arguments = vec!["exec", lossy.as_str(), "--host", "client"];
     for setting in settings {
@@ -173,7 +175,7 @@ fn the_wire_rates_of_a_tcp_and_a_quic_flow_add_up_to_the_links() {
              wait; cat $DIR/tcp; echo; echo ======; cat $DIR/quic"
         );
         let script = format!("DIR=$(mktemp -d); {script}; rm -r $DIR");
-        let output = on_client(20e6, &script);
+        let output = on_client(20e6, &[], &script);
         let (tcp, quic) = output.split_once("======").expect("both parts");
         let tcp: serde_json::Value = serde_json::from_str(tcp).expect("iperf3's JSON");
         let tcp_bytes: f64 = tcp["intervals"].as_array().expect("intervals")[3..10]
@@ -204,4 +206,44 @@ fn the_wire_rates_of_a_tcp_and_a_quic_flow_add_up_to_the_links() {
             "both send"
         );
     });
+}
+
+#[test]
+#[ignore = "compares real time; .ci/full runs it"]
+fn tshark_counts_the_codepoints_that_a_transfer_with_l4s_reports() {
+    if !has_namespaces_and(&[("tshark", "tshark")]) {
+        return;
+    }
+    let _alone = alone();
+    let evenkeel = program("evenkeel");
+    let evenkeel = evenkeel.display();
+    let script = format!(
+        "cd $(mktemp -d); on_server='ip netns exec '$EVENKEEL_NETNS_server
+         $on_server {evenkeel} bulk server --listen 10.0.0.2:5000 --once > server &
+         $on_server tshark -q -n -i link0 -f 'udp and src 10.0.0.1' -w capture 2> tshark & shark=$!
+         until grep -q Capturing tshark; do sleep 0.1; done; sleep 0.5
+         {evenkeel} bulk client 10.0.0.2:5000 --insecure --ecn l4s --time 4 --json
+         sleep 1; kill -INT $shark; wait $shark; echo =; tshark -n -r capture -T fields -e ip.dsfield.ecn
+         rm -r $PWD"
+    );
+    for (ecn, fault) in [("keep", None), ("remark", Some("remarked"))] {
+        let ecn = format!("links.0.ecn={ecn}");
+        let settings = [
+            "links.0.discipline=dualpi2",
+            "links.0.reverse.ecn=keep",
+            &ecn,
+        ];
+        let output = on_client(20e6, &settings, &script);
+        let (report, captured) = output.split_once("\n=\n").expect("both parts");
+        let report: serde_json::Value = serde_json::from_str(report).expect("JSON");
+        assert_eq!(report["ecn"]["fault"].as_str(), fault, "{report}");
+        assert!(captured.lines().count() > 3000, "{report}");
+        for (codepoint, name) in [("1", "ect1"), ("2", "ect0"), ("3", "ce")] {
+            let seen = captured.lines().filter(|line| *line == codepoint).count() as f64;
+            let reported = number(&report["ecn"]["there"][name]);
+            // Some packets come as one to a capture, and the last after the report.
+            let apart = (seen - reported).abs();
+            assert!(apart <= 5.0 + 0.02 * reported, "{name}: {seen}, {reported}");
+        }
+    }
 }
