@@ -316,6 +316,15 @@ fn a_path_that_turns_the_codepoint_of_l4s_into_that_of_ecn_costs_no_rate() {
 }
 
 #[test]
+fn a_window_of_two_packets_loses_none_in_a_queue_for_l4s_that_marks_them_all() {
+    let link = link().set("discipline", "dualpi2").queue_packets(1000);
+    let link = link.rate_bps(3_000_000).delay(Duration::from_millis(1));
+    let observations = observed(10.0, link, flow("keel").set("ecn", "l4s"));
+    let queue = &observations.links[0];
+    assert!(queue.marked > 100 && queue.dropped == 0, "{queue:?}");
+}
+
+#[test]
 fn a_flow_outlives_a_route_whose_mtu_shrinks_below_what_it_has_found() {
     let link = link().change(Duration::from_secs(3), "mtu", 1300);
     let observations = observed(10.0, link, flow("cubic").set("mtu_discovery", true));

@@ -242,7 +242,7 @@ impl Keel {
     /// TRACK, for each round.
     fn track_round(&mut self, now: Instant, round: &Round) {
         let seen = self.seen(now);
-        self.unmarked_round(&seen);
+        self.unmarked_round(&seen, round);
         match self.losses.judge(self.mtu, &seen, round) {
             Verdict::Tolerated => {}
             Verdict::Excess { many } => return self.give_way_to_loss(&seen, round, many),

@@ -23,7 +23,7 @@ pub use acked::{AckFrame, AckedPackets};
 pub(crate) use doubts::Doubts;
 pub use ecn::{CountedSpace, EcnCounts, EcnFault, EcnReport, EcnState, EcnUse};
 pub use feed::{FeedHolder, FeedState, PathFeed};
-pub(crate) use marks::Marks;
+pub(crate) use marks::{Found, Marks};
 pub use observer::{AckReport, AckReporter, Observer};
 pub(crate) use pauses::Pauses;
 pub use remembered::Remembered;
@@ -313,11 +313,14 @@ impl PathControl {
     /// before them, unless its window has grown since.
     fn watch_marks(&mut self, acked: &AckedPackets, marked: u64, rtt: Option<Duration>) {
         let controller = &self.controller;
-        let before = (self.marks).on_ack(acked, marked, rtt, || controller.clone());
-        let Some(mut controller) = before else {
-            return;
+        let is_scalable = self.ecn == Some(EcnMode::Scalable);
+        let found = (self.marks).on_ack(acked, marked, rtt, is_scalable, || controller.clone());
+        let mut controller = match found {
+            Some(Found::False(before)) => before,
+            Some(Found::Saturated) => return self.feed.set_ecn_fault(EcnFault::Saturated),
+            None => return,
         };
-        self.feed.set_all_marked();
+        self.feed.set_ecn_fault(EcnFault::AllMarked);
         if controller.window() < self.controller.window() {
             return;
         }

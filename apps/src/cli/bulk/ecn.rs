@@ -47,7 +47,11 @@ impl EcnRecord {
         let why = match self.why {
             Some(EcnFault::Unconfirmed) => "; the path or the other side does not take ECN",
             Some(EcnFault::Remarked) => "; the path turns ECT(1) into ECT(0)",
+            Some(EcnFault::Saturated) => "; the L4S queue marks everything: it is full",
             Some(EcnFault::AllMarked) => "; the path marks everything, so ECN is off",
+            None if self.sends == Some("ect0") && self.there.ect1 > 0 => {
+                "; a router that marks is not of L4S, so ECT(1) is tried again after 60 s"
+            }
             _ => "",
         };
         let (there, back) = (self.there.text(), self.back.text());

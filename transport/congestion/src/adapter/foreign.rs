@@ -7,7 +7,7 @@ use quinn_proto::congestion::{Controller, ControllerFactory};
 
 use super::watched::{AckEnd, Watch, Watched};
 use super::{PathFactory, SharedFactory};
-use crate::path_control::{AckFrame, Doubts, Marks, PathFeed, Pauses};
+use crate::path_control::{AckFrame, Doubts, EcnFault, Found, Marks, PathFeed, Pauses};
 
 /// Wraps a factory that is written for quinn. Its controllers learn nothing from path headers, and
 /// see what quinn sees, except marks of a path that marks everything without a queue. Their
@@ -98,8 +98,9 @@ impl Watch for Watcher {
             }
             let rtt = (measures && !is_doubtful).then_some(rtt);
             let copy = || controller.clone_box();
-            if let Some(mut before) = self.marks.on_ack(&acked, marked, rtt, copy) {
-                self.feed.set_all_marked();
+            let found = self.marks.on_ack(&acked, marked, rtt, false, copy);
+            if let Some(Found::False(mut before)) = found {
+                self.feed.set_ecn_fault(EcnFault::AllMarked);
                 // quinn's BBR ignores marks: what it has learned since must not be lost.
                 if before.window() >= controller.window() {
                     before.on_mtu_update(self.mtu);

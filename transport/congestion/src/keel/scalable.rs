@@ -45,7 +45,7 @@ const MOST_CLASSIC_SHARE: f64 = 0.5;
 
 /// There must be this many more virtual rounds behind another router's queue than behind an L4S
 /// router's. A queue of several times the length of an L4S router's counts as that number of
-/// virtual rounds.
+/// virtual rounds, but one alone proves nothing: an ACK may have been held back.
 const CLASSIC_ROUNDS: u32 = 4;
 
 /// Then the flow does without L4S for this long.
@@ -170,7 +170,7 @@ impl Marks {
         }
         let share = (self.marked as f64 / self.packets.max(1) as f64).min(1.0);
         self.begin_virtual_round();
-        let is_classic = self.suspect(seen.queue(), path, share);
+        let is_classic = self.suspect(seen.queue(), path, share, is_used);
         if self.suspicion >= CLASSIC_ROUNDS {
             self.set_classic(seen.now);
             return Answer::Classic;
@@ -202,17 +202,18 @@ impl Marks {
     }
 
     /// A virtual round of this share of marks is over; returns whether its queue is another
-    /// router's than an L4S router's. Only marks prove that the other router marks.
-    fn suspect(&mut self, queue: Duration, path: Path, share: f64) -> bool {
+    /// router's than an L4S router's. Only marks prove that the other router marks. The few packets
+    /// of a window that is not used may all have waited for their ACK.
+    fn suspect(&mut self, queue: Duration, path: Path, share: f64, is_used: bool) -> bool {
         let longest = longest(path);
-        let is_classic = queue > longest && share < MOST_CLASSIC_SHARE;
+        let is_classic = is_used && queue > longest && share < MOST_CLASSIC_SHARE;
         if is_classic {
-            let times = queue.div_duration_f64(longest) as u32;
             let most = if share > 0.0 {
                 u32::MAX
             } else {
                 CLASSIC_ROUNDS - 1
             };
+            let times = (queue.div_duration_f64(longest) as u32).min(CLASSIC_ROUNDS - 1);
             self.suspicion = self.suspicion.saturating_add(times).min(most);
         } else if share > 0.0 {
             self.suspicion = self.suspicion.saturating_sub(1);
@@ -250,9 +251,10 @@ impl Keel {
     }
 
     /// TRACK, for each round.
-    pub(super) fn unmarked_round(&mut self, seen: &Seen) {
+    pub(super) fn unmarked_round(&mut self, seen: &Seen, round: &Round) {
         if self.marks.are_known() {
-            self.marks.suspect(seen.queue(), self.path(), 0.0);
+            let is_used = round.in_flight as f64 >= USED * seen.window;
+            (self.marks).suspect(seen.queue(), self.path(), 0.0, is_used);
         }
     }
 

@@ -64,6 +64,9 @@ pub enum EcnFault {
     /// The path turns ECT(1) into ECT(0), which hides scalable senders from their queues. Packets
     /// leave as ECT(0).
     Remarked,
+    /// Every packet that left as ECT(1) was marked, for eight round trips and without a queue that
+    /// they show: an L4S queue has no room for windows as small as this one. Packets leave as ECT(0).
+    Saturated,
     /// The path marks every packet, for eight round trips and without a queue. Packets leave as
     /// not ECN-capable.
     AllMarked,
@@ -75,6 +78,7 @@ impl EcnFault {
         match self {
             Self::Unconfirmed => "unconfirmed",
             Self::Remarked => "remarked",
+            Self::Saturated => "saturated",
             Self::AllMarked => "all-marked",
         }
     }
@@ -197,7 +201,9 @@ impl EcnState {
     pub fn leaving(&mut self, datagrams: usize, by_stack: bool, is_data: bool) -> Option<EcnMode> {
         match (by_stack, self.fault) {
             (true, Some(EcnFault::Unconfirmed)) => self.fault = None,
-            (false, None | Some(EcnFault::Remarked)) if is_data && self.usage != EcnUse::Off => {
+            (false, None | Some(EcnFault::Remarked | EcnFault::Saturated))
+                if is_data && self.usage != EcnUse::Off =>
+            {
                 self.fault = Some(EcnFault::Unconfirmed);
             }
             _ => {}
@@ -246,9 +252,9 @@ impl EcnState {
         self.sends()
     }
 
-    /// Every packet is marked, though there is no queue.
-    pub(super) fn set_all_marked(&mut self) {
-        self.fault = Some(EcnFault::AllMarked);
+    /// Marks have this fault.
+    pub(super) fn set_fault(&mut self, fault: EcnFault) {
+        self.fault = Some(fault);
     }
 
     /// Returns how many packets were newly reported as marked.

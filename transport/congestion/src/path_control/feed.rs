@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::ecn::EcnState;
+use super::ecn::{EcnFault, EcnState};
 use super::observer::Observer;
 use super::remembered::Remembered;
 use crate::controller::{DEFAULT_OVERHEAD, EcnMode, Feedback, PathSample};
@@ -238,9 +238,9 @@ impl PathFeed {
         self.with(|feed| feed.ecn.wish(wish))
     }
 
-    /// The path marks every packet, though nothing queues.
-    pub(crate) fn set_all_marked(&self) {
-        self.with(|feed| feed.ecn.set_all_marked());
+    /// The path's marks have this fault.
+    pub(crate) fn set_ecn_fault(&self, fault: EcnFault) {
+        self.with(|feed| feed.ecn.set_fault(fault));
     }
 
     /// The round trip of the ACK frame that the controller processes is doubtful.

@@ -7,6 +7,10 @@
 //! sender goes on without ECN, with the controller as it was before the first of these marks. Should
 //! the path be congested after all, its routers now drop (RFC 3168, section 5), and the controller
 //! hears of that.
+//!
+//! An L4S router marks all that waits for a millisecond, which round trips do not show, and windows
+//! of two packets cannot always avoid. So packets that left as ECT(1) first leave as ECT(0), and the
+//! marks of those decide.
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +22,16 @@ const ROUNDS: u32 = 8;
 /// A round trip shows no queue if its least time exceeds the path's least by at most this and an
 /// eighth: timers of hosts, and packets of other flows.
 const LEAST_QUEUE: Duration = Duration::from_millis(2);
+
+/// What eight such round trips show.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Found<C> {
+    /// Of packets that left as ECT(1): an L4S queue has no room for windows so small, or marks are
+    /// false.
+    Saturated,
+    /// Marks are false; the controller to go on with.
+    False(C),
+}
 
 /// Watches the marks of a path; keeps a controller `C` as it was before they began.
 #[derive(Debug)]
@@ -56,15 +70,16 @@ impl<C> Marks<C> {
     }
 
     /// An ACK frame acknowledged packets and reports `marked` of them as marked. `rtt` is its round trip,
-    /// if it shows one; `controller` copies the controller as it is. Returns the controller to go on with, if
-    /// this ACK shows that marks say nothing.
+    /// if it shows one; `is_scalable` says whether packets leave as ECT(1); `controller` copies the
+    /// controller as it is. Returns what this ACK shows.
     pub(crate) fn on_ack(
         &mut self,
         acked: &AckedPackets,
         marked: u64,
         rtt: Option<Duration>,
+        is_scalable: bool,
         controller: impl FnOnce() -> C,
-    ) -> Option<C> {
+    ) -> Option<Found<C>> {
         self.least_rtt = self.least_rtt.into_iter().chain(rtt).min();
         if self.are_false || marked < acked.packets {
             self.run = None;
@@ -88,8 +103,12 @@ impl<C> Marks<C> {
         if run.rounds < ROUNDS {
             return None;
         }
+        if is_scalable {
+            run.rounds = 0;
+            return Some(Found::Saturated);
+        }
         self.are_false = true;
-        self.run.take().map(|run| run.before)
+        self.run.take().map(|run| Found::False(run.before))
     }
 }
 
@@ -120,11 +139,13 @@ mod tests {
             now += ms(rtt);
             let mut acked = AckedPackets::new(now, sent, 1200);
             acked.packets = 2;
-            if let Some(before) = marks.on_ack(&acked, marked, Some(ms(rtt)), || round) {
-                assert!(marks.are_false());
-                return Some((round, before));
+            match marks.on_ack(&acked, marked, Some(ms(rtt)), false, || round) {
+                Some(Found::False(before)) => {
+                    assert!(marks.are_false());
+                    return Some((round, before));
+                }
+                found => assert!(found.is_none() && !marks.are_false()),
             }
-            assert!(!marks.are_false());
         }
         None
     }
@@ -137,6 +158,23 @@ mod tests {
         assert_eq!(play(later), Some((13, 5)));
         let with_others = [(47, 3); 20];
         assert_eq!(play(with_others), Some((8, 0)));
+    }
+
+    #[test]
+    fn packets_of_l4s_that_are_all_marked_leave_as_classic_ones_before_marks_are_false() {
+        let (mut marks, mut now) = (Marks::new(), epoch());
+        let mut found = Vec::new();
+        for round in 0..20 {
+            let sent = now;
+            now += ms(40);
+            let mut acked = AckedPackets::new(now, sent, 1200);
+            acked.packets = 2;
+            let is_scalable = found.is_empty();
+            let seen = marks.on_ack(&acked, 2, Some(ms(40)), is_scalable, || round);
+            found.extend(seen.map(|seen| (round, seen)));
+        }
+        // The controller is that before all of them.
+        assert_eq!(found, [(8, Found::Saturated), (16, Found::False(0))]);
     }
 
     #[test]

@@ -338,7 +338,7 @@ class Keel:
             self.hold_round(now, round)
     def track_round(self, now: float, round: Round) -> None:
         packet, target, stands = self.packet, self.target, self.stands  # as the round ended
-        if self.ect1 and self.alpha is not None: self.suspect(0.0)
+        if self.ect1 and self.alpha is not None: self.suspect(0.0, round)
         if self.answer_losses(now, round, stands): return
         if not round.is_lossy: self.part = min(1.005 * self.part, 1.0)
         elif 2 * self.queue > target: self.part = max(0.85 * self.part, 0.4)
@@ -456,12 +456,13 @@ class Keel:
             if self.reduced is None or now - self.reduced >= 0.025:
                 self.reduced, self.at_mark = now, self.window
                 self.window = max((1 - self.alpha / 2) * self.window, self.min_window)
-    def suspect(self, share: float) -> bool:
+    def suspect(self, share: float, round: Round) -> bool:
         """Whether the queue is another router's."""
         longest = 0.002 + self.jitter + 3 * self.packet / max(self.bw, self.packet)
-        other = self.queue > longest and share < 0.5
+        is_used = round.in_flight >= 0.5 * self.window
+        other = is_used and self.queue > longest and share < 0.5
         if other:
-            self.suspicion += int(self.queue / longest)
+            self.suspicion += min(int(self.queue / longest), 3)
             if share == 0: self.suspicion = min(self.suspicion, 3)
         elif share > 0: self.suspicion = max(self.suspicion - 1, 0)
         return other
@@ -473,7 +474,7 @@ class Keel:
         if self.virtual_round < 0.025: return
         share = min(self.marked / max(self.packets, 1), 1.0)
         self.new_virtual_round()
-        other = self.suspect(share)
+        other = self.suspect(share, round)
         if self.suspicion >= 4: self.classic(); self.cut(now); return
         if self.alpha is None:
             self.alpha, self.reduced, self.at_mark = share, now, self.window
