@@ -30,8 +30,14 @@ impl Arguments {
                 words.push(word);
                 continue;
             };
+            if name == "help" {
+                return Ok(Self {
+                    words: vec![name.to_owned()],
+                    options,
+                });
+            }
             if !names.contains(&name) {
-                return Err(format!("there is no option {word}").into());
+                return Err(format!("there is no option {word}; see --help").into());
             }
             let value = arguments.next().ok_or(format!("{word} wants a value"))?;
             options.insert(name.to_owned(), value);

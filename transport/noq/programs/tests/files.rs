@@ -1,6 +1,9 @@
 //! The program `files`, as people run it.
 
-#![expect(clippy::disallowed_methods, reason = "it waits for programs in real time")]
+#![expect(
+    clippy::disallowed_methods,
+    reason = "it waits for programs in real time"
+)]
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read};

@@ -55,7 +55,7 @@ fn a_relay_with_another_certificate_is_refused() -> Result<()> {
 }
 
 #[test]
-fn a_relay_outlives_those_who_speak_no_moq() -> Result<()> {
+fn a_relay_outlives_those_who_speak_no_moq_and_who_have_nothing_to_say() -> Result<()> {
     let here = scratch("hostile")?;
     let (mut relay, address) = relay(&here, "keel")?;
     let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -65,12 +65,38 @@ fn a_relay_outlives_those_who_speak_no_moq() -> Result<()> {
     let output = moq(&here, &["publish", &address, "camera"])
         .stdin(Stdio::null())
         .output()?;
-    assert!(
-        output.status.success(),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert!(!output.status.success());
+    let said = String::from_utf8(output.stderr)?;
+    assert!(said.contains("no picture and no sound"), "{said}");
     assert!(relay.0.try_wait()?.is_none());
+    Ok(())
+}
+
+#[test]
+fn a_subscriber_reports_what_it_saw_when_the_relay_stops() -> Result<()> {
+    let here = scratch("stopped")?;
+    let source = source(&here)?;
+    let (mut relay, address) = relay(&here, "keel")?;
+    let mut viewer = subscriber(&here, &address, "seen.ts")?;
+    let mut publisher = moq(&here, &["publish", &address, "camera"])
+        .stdin(Stdio::piped())
+        .spawn()?;
+    // It has not ended.
+    let mut input = publisher.stdin.take().ok_or("no input")?;
+    paced(&source, &mut input)?;
+    let id = relay.0.id().to_string();
+    assert!(Command::new("kill").arg(&id).status()?.success());
+    let mut said = String::new();
+    let errors = viewer.0.stderr.take().ok_or("no report")?;
+    BufReader::new(errors).read_to_string(&mut said)?;
+    let (report, error) = said.trim_end().rsplit_once('\n').ok_or(said.clone())?;
+    assert!(
+        report.contains(" pictures, ") && report.contains(" of sound, "),
+        "{said}"
+    );
+    assert!(error.starts_with("the relay is gone: "), "{said}");
+    assert!(!viewer.0.wait()?.success() && relay.0.wait()?.success());
+    publisher.wait()?;
     Ok(())
 }
 

@@ -6,6 +6,7 @@
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -18,30 +19,42 @@ use noq::congestion::Bbr3Config;
 use noq::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use noq::{ClientConfig, Connection, Endpoint, ServerConfig, TransportConfig, VarInt};
 use rustls::RootCertStore;
+use rustls::client::verify_server_name;
 use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::ParsedCertificate;
 use tokio::io::AsyncReadExt;
-use tokio::signal::ctrl_c;
+use tokio::signal;
 
 const USAGE: &str = "\
 usage: moq relay                     forwards what is published to all who subscribe
        moq publish HOST:PORT NAME    publishes the MPEG-TS of standard input
-       moq subscribe HOST:PORT NAME  writes it to standard output; --latency MS (500)
+       moq subscribe HOST:PORT NAME  writes it to standard output; --latency MS (2000)
 options: --controller NAME           keel, cubic, bbr, ..., or default: moq-tokio's own, BBRv3
          --certificate FILE          of the relay, in PEM; a relay makes it (relay.pem)
          --key FILE                  of the relay, likewise (relay.key)
          --listen ADDRESS:PORT       of the relay: 127.0.0.1:4443";
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    end(run().await)
+fn main() -> ExitCode {
+    let result = tokio::runtime::Runtime::new().map_err(Into::into);
+    end(result.and_then(|runtime| {
+        let result = runtime.block_on(run());
+        // Standard input may be read until its writer ends.
+        runtime.shutdown_background();
+        result
+    }))
 }
 
 async fn run() -> Result<()> {
     let options = ["controller", "certificate", "key", "listen", "latency"];
     let arguments = Arguments::of_process(&options)?;
     match arguments.words()[..] {
+        ["help"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        [_, _, ""] => Err("NAME is empty; give the broadcast a name".into()),
         ["relay"] => relay(&arguments).await,
         ["publish", relay, name] => publish(&arguments, relay, name).await,
         ["subscribe", relay, name] => subscribe(&arguments, relay, name).await,
@@ -56,10 +69,15 @@ async fn relay(arguments: &Arguments) -> Result<()> {
     let server = Endpoint::server(config, listen).map_err(|error| format!("{listen}: {error}"))?;
     let origin = spawn_origin();
     println!("listening on {}", server.local_addr()?);
+    let mut stop = pin!(stopped());
     loop {
         let incoming = tokio::select! {
             incoming = server.accept() => incoming.ok_or("the endpoint is closed")?,
-            _ = ctrl_c() => return Ok(()),
+            () = &mut stop => {
+                server.close(0_u32.into(), b"the relay stops");
+                server.wait_idle().await;
+                return Ok(());
+            }
         };
         let origin = origin.clone();
         tokio::spawn(async move {
@@ -71,8 +89,8 @@ async fn relay(arguments: &Arguments) -> Result<()> {
                 Result::Ok(moq.closed().await)
             };
             match served.await {
-                Ok(end) => eprintln!("{peer}: {end}"),
-                Err(error) => eprintln!("{peer}: {error}"),
+                Ok(end) => eprintln!("{peer} has gone: {end}"),
+                Err(error) => eprintln!("{peer} is not served: {error}"),
             }
         });
     }
@@ -91,11 +109,12 @@ async fn publish(arguments: &Arguments, relay: &str, name: &str) -> Result<()> {
     tokio::spawn(moq_net::time::run(driver));
 
     let (mut input, mut piece) = (tokio::io::stdin(), vec![0; 64 * 1024]);
+    let mut stop = pin!(stopped());
     loop {
         let read = tokio::select! {
             read = input.read(&mut piece) => read?,
             error = moq.closed() => return Err(format!("the relay is gone: {error}").into()),
-            _ = ctrl_c() => 0,
+            () = &mut stop => 0,
         };
         if read == 0 {
             break;
@@ -103,6 +122,14 @@ async fn publish(arguments: &Arguments, relay: &str, name: &str) -> Result<()> {
         media.decode(&piece[..read])?;
     }
     media.finish()?;
+    let tracks = catalog.snapshot();
+    if tracks.video.renditions.is_empty() && tracks.audio.renditions.is_empty() {
+        return Err(
+            "standard input had no picture and no sound that MoQ takes; send MPEG-TS with \
+                    H.264 or HEVC, as `ffmpeg ... -f mpegts -` does"
+                .into(),
+        );
+    }
     catalog.finish()?;
     broadcast.close();
     // What is queued may take a while.
@@ -111,16 +138,50 @@ async fn publish(arguments: &Arguments, relay: &str, name: &str) -> Result<()> {
 }
 
 async fn subscribe(arguments: &Arguments, relay: &str, name: &str) -> Result<()> {
-    let latency = Duration::from_millis(arguments.option("latency", 500)?);
+    let latency = Duration::from_millis(arguments.option("latency", 2000)?);
     let origin = spawn_origin();
     let connection = connect(arguments, relay).await?;
     let moq = Client::new().with_subscriber(origin.clone());
     let (moq, driver) = moq.connect(now(), session(&connection)).await?;
     tokio::spawn(moq_net::time::run(driver));
 
-    let consumer = origin.consume();
-    consumer.routed(name).await.ok_or("the relay is gone")?;
-    let source = moq_mux::Source::new(consumer, name);
+    let mut viewer = Viewer::default();
+    let watched = tokio::select! {
+        watched = watch(origin.consume(), name, latency, &mut viewer) => watched,
+        error = moq.closed() => Err(error.into()),
+        () = stopped() => Ok(()),
+    };
+    eprintln!("{}", viewer.report());
+    match watched {
+        Err(error) if connection.close_reason().is_some() => {
+            Err(format!("the relay is gone: {error}").into())
+        }
+        Err(error) => Err(format!("the broadcast broke off: {error}").into()),
+        Ok(()) => {
+            // The relay may have gone first.
+            let _ = moq.close().await;
+            Ok(())
+        }
+    }
+}
+
+/// Writes a broadcast to standard output, until it ends or its reader does.
+async fn watch(
+    relay: origin::Consumer,
+    name: &str,
+    latency: Duration,
+    viewer: &mut Viewer,
+) -> Result<()> {
+    let mut routed = pin!(relay.routed(name));
+    let route = tokio::select! {
+        route = &mut routed => route,
+        () = tokio::time::sleep(Duration::from_secs(1)) => {
+            eprintln!("nobody publishes {name} yet; waiting");
+            routed.await
+        }
+    };
+    route.ok_or("the relay is gone")?;
+    let source = moq_mux::Source::new(relay.clone(), name);
     let mut catalogs = source.catalog::<()>(CatalogFormat::default()).await?;
     let catalog = catalogs
         .next()
@@ -128,17 +189,15 @@ async fn subscribe(arguments: &Arguments, relay: &str, name: &str) -> Result<()>
         .ok_or("the broadcast has no catalog")?;
     let clock = catalog.clock.ok_or("the publisher's clock is not set")?;
     let mut media = ts::Export::new(source).await?.with_max_age(latency);
-    let (mut output, mut viewer) = (std::io::stdout(), Viewer::default());
-    loop {
-        let slice = tokio::select! {
-            slice = media.next() => slice?,
-            _ = moq.closed() => None,
-            _ = ctrl_c() => None,
-        };
-        let Some(slice) = slice else { break };
+    let mut output = std::io::stdout();
+    while let Some(slice) = media.next().await? {
         for packet in slice.payload.chunks(188) {
-            if let Some(ticks) = picture(packet) {
-                viewer.see(clock.wall_clock(near(slice.timestamp, ticks)?)?);
+            match frame(packet) {
+                Some((true, ticks)) => {
+                    viewer.see(clock.wall_clock(near(slice.timestamp, ticks)?)?);
+                }
+                Some((false, _)) => viewer.sounds += 1,
+                None => {}
             }
         }
         let written = output.write_all(&slice.payload);
@@ -147,16 +206,27 @@ async fn subscribe(arguments: &Arguments, relay: &str, name: &str) -> Result<()>
             written => written?,
         }
     }
-    eprintln!("{}", viewer.report());
-    // The relay may have gone first.
-    let _ = moq.close().await;
     Ok(())
+}
+
+/// Waits for Ctrl-C or SIGTERM.
+async fn stopped() {
+    #[cfg(unix)]
+    if let Ok(mut terminated) = signal::unix::signal(signal::unix::SignalKind::terminate()) {
+        tokio::select! {
+            _ = signal::ctrl_c() => return,
+            _ = terminated.recv() => return,
+        }
+    }
+    let _ = signal::ctrl_c().await;
 }
 
 /// What a viewer has seen: how old each picture was when it left for the player.
 #[derive(Default)]
 struct Viewer {
     delays_ms: Vec<f64>,
+    /// Packets of sound.
+    sounds: u64,
     last: Option<Instant>,
     stalls: u32,
     stalled: Duration,
@@ -167,10 +237,12 @@ impl Viewer {
     const STALL: Duration = Duration::from_millis(200);
 
     fn see(&mut self, captured: SystemTime) {
-        let age = SystemTime::now()
-            .duration_since(captured)
-            .unwrap_or_default();
-        self.delays_ms.push(age.as_secs_f64() * 1e3);
+        // Less than nothing, if the clocks differ.
+        let age = match SystemTime::now().duration_since(captured) {
+            Ok(age) => age.as_secs_f64(),
+            Err(ahead) => -ahead.duration().as_secs_f64(),
+        };
+        self.delays_ms.push(age * 1e3);
         let gap = self
             .last
             .replace(now())
@@ -182,20 +254,23 @@ impl Viewer {
 
     fn report(mut self) -> String {
         self.delays_ms.sort_by(f64::total_cmp);
-        let pictures = self.delays_ms.len();
+        let (pictures, sounds) = (self.delays_ms.len(), self.sounds);
         let rank = |share: f64| (share * pictures as f64).ceil() as usize;
         let delay = |share| self.delays_ms.get(rank(share).saturating_sub(1)).copied();
-        let [p50, p95, most] = [0.5, 0.95, 1.0].map(|share| delay(share).unwrap_or(f64::NAN));
+        let [Some(p50), Some(p95), Some(most)] = [0.5, 0.95, 1.0].map(delay) else {
+            return format!("0 pictures, {sounds} of sound");
+        };
         let (stalls, stalled) = (self.stalls, self.stalled.as_secs_f64());
         format!(
-            "{pictures} pictures, delay p50 {p50:.1} ms, p95 {p95:.1} ms, max {most:.1} ms, \
-             {stalls} stalls of {stalled:.2} s"
+            "{pictures} pictures, {sounds} of sound, delay p50 {p50:.1} ms, p95 {p95:.1} ms, \
+             max {most:.1} ms, {stalls} stalls of {stalled:.2} s"
         )
     }
 }
 
-/// The presentation time, in 90 kHz modulo 2^33, of the picture that begins in a packet of MPEG-TS.
-fn picture(packet: &[u8]) -> Option<i64> {
+/// Whether the frame that begins in a packet of MPEG-TS is a picture, and its presentation time, in
+/// 90 kHz modulo 2^33.
+fn frame(packet: &[u8]) -> Option<(bool, i64)> {
     let (header, rest) = packet.split_at_checked(4)?;
     let begins = header[0] == 0x47 && header[1] & 0x40 != 0;
     let skip = if header[3] & 0x20 != 0 {
@@ -204,16 +279,15 @@ fn picture(packet: &[u8]) -> Option<i64> {
         0
     };
     let pes = rest.get(skip..)?;
-    let video = begins && pes.starts_with(&[0, 0, 1]) && (0xe0..0xf0).contains(pes.get(3)?);
-    let time = pes.get(9..14).filter(|_| video && pes[7] & 0x80 != 0)?;
+    let is_frame = begins && pes.starts_with(&[0, 0, 1]);
+    let time = pes.get(9..14).filter(|_| is_frame && pes[7] & 0x80 != 0)?;
     let bits = |at: usize| i64::from(time[at]);
-    Some(
-        (bits(0) & 0xe) << 29
-            | bits(1) << 22
-            | (bits(2) & 0xfe) << 14
-            | bits(3) << 7
-            | bits(4) >> 1,
-    )
+    let ticks = (bits(0) & 0xe) << 29
+        | bits(1) << 22
+        | (bits(2) & 0xfe) << 14
+        | bits(3) << 7
+        | bits(4) >> 1;
+    Some(((0xe0..0xf0).contains(&pes[3]), ticks))
 }
 
 /// The time nearest to `at` that is `ticks` of 90 kHz modulo 2^33.
@@ -294,6 +368,11 @@ fn server_config(arguments: &Arguments, listen: SocketAddr) -> Result<ServerConf
     let certificate = arguments.option("certificate", PathBuf::from("relay.pem"))?;
     let key = arguments.option("key", PathBuf::from("relay.key"))?;
     if !certificate.exists() {
+        if listen.ip().is_unspecified() {
+            let error = "a certificate cannot name every address of this machine; listen on the one \
+                         that clients use, or give --certificate and --key";
+            return Err(error.into());
+        }
         let names = [
             "localhost".to_owned(),
             "127.0.0.1".to_owned(),
@@ -309,11 +388,20 @@ fn server_config(arguments: &Arguments, listen: SocketAddr) -> Result<ServerConf
             .write_all(identity.signing_key.serialize_pem().as_bytes())?;
         std::fs::write(&certificate, identity.cert.pem())?;
     }
-    let chain = CertificateDer::pem_file_iter(&certificate)
+    let chain: Vec<_> = CertificateDer::pem_file_iter(&certificate)
         .and_then(Iterator::collect)
         .map_err(|error| format!("{}: {error}", certificate.display()))?;
     let key = PrivateKeyDer::from_pem_file(&key)
         .map_err(|error| format!("{}: {error}", key.display()))?;
+    let parsed = chain.first().ok_or("there is no certificate in it")?;
+    let name = listen.ip().into();
+    if verify_server_name(&ParsedCertificate::try_from(parsed)?, &name).is_err() {
+        let file = certificate.display();
+        eprintln!(
+            "{file} is not for {}; clients call the relay by a name in it",
+            listen.ip()
+        );
+    }
     let mut tls = rustls::ServerConfig::builder_with_provider(ring::default_provider().into())
         .with_protocol_versions(&[&rustls::version::TLS13])?
         .with_no_client_auth()
