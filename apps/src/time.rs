@@ -56,8 +56,14 @@ pub(crate) fn within(
     move |text| {
         let seconds = quantity::time(text, Unit::Seconds).map_err(|error| error.to_string())?;
         if !(least..=most).contains(&seconds) {
+            let meant = match text.parse::<f64>() {
+                Ok(number) if (least..=most).contains(&(number / 1e3)) => {
+                    format!("; write {text}ms for milliseconds")
+                }
+                _ => String::new(),
+            };
             return Err(format!(
-                "'{text}' is not between {least} and {most} seconds"
+                "'{text}' is not between {least} and {most} seconds{meant}"
             ));
         }
         Ok(Duration::from_secs_f64(seconds))
@@ -134,6 +140,9 @@ mod tests {
         }
         assert_eq!(interval("0.01"), Ok(Duration::from_millis(10)));
         assert_eq!(interval("3600"), Ok(Duration::from_secs(3600)));
+        let latency = |text| within(0.001, 60.0)(text).unwrap_err();
+        assert!(latency("250").ends_with("; write 250ms for milliseconds"));
+        assert!(latency("0.0001").ends_with("seconds"));
     }
 
     #[test]
