@@ -50,7 +50,7 @@ impl EcnRecord {
             Some(EcnFault::Saturated) => "; the L4S queue marks everything: it is full",
             Some(EcnFault::AllMarked) => "; the path marks everything, so ECN is off",
             None if self.sends == Some("ect0") && self.there.ect1 > 0 => {
-                "; a router that marks is not of L4S, so ECT(1) is tried again after 60 s"
+                "; the marks are a classic router's, as keel judges: ECT(1) is tried again after 60 s"
             }
             _ => "",
         };
@@ -107,6 +107,15 @@ mod tests {
         assert_eq!(
             record(none, Some(EcnFault::Unconfirmed)).text(),
             "ECN, packets      there none, back none; the path or the other side does not take ECN\n"
+        );
+        let fallen_back = EcnRecord {
+            sends: Some("ect0"),
+            ..record(some, None)
+        };
+        assert_eq!(
+            fallen_back.text(),
+            "ECN, packets      there 1200 ECT(1) and 7 marked, back none; the marks are a classic \
+             router's, as keel judges: ECT(1) is tried again after 60 s\n"
         );
     }
 }
