@@ -3,9 +3,12 @@
 #![expect(clippy::disallowed_methods, reason = "programs run in real time")]
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, OnceLock};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use evenkeel_noq_programs::Result;
@@ -13,6 +16,10 @@ use evenkeel_noq_programs::Result;
 /// Pictures and seconds of the source.
 const PICTURES: usize = 100;
 const SECONDS: u64 = 4;
+/// Frames of AAC in them: 1024 samples each, of 48,000 a second.
+const SOUNDS: usize = 187;
+/// Less than the source has.
+const SLOW_BPS: u64 = 500_000;
 
 #[test]
 fn sound_and_pictures_pass_a_relay_to_two_subscribers() -> Result<()> {
@@ -39,6 +46,29 @@ fn sound_and_pictures_pass_a_relay_to_two_subscribers() -> Result<()> {
         assert_eq!(count(&output, "v:0")?, pictures, "{report}");
         assert!(count(&output, "a:0")? > pictures, "{report}");
     }
+    Ok(())
+}
+
+#[test]
+fn a_link_that_is_too_slow_costs_pictures_and_no_sound() -> Result<()> {
+    let here = scratch("slow")?;
+    let source = source(&here)?;
+    let (_relay, address) = relay(&here, "keel")?;
+    let slow = slow_link(address.parse()?)?.to_string();
+    let mut viewer = subscriber(&here, &slow, "slow.ts")?;
+    let mut publisher = moq(&here, &["publish", &address, "camera"])
+        .stdin(Stdio::piped())
+        .spawn()?;
+    paced(&source, publisher.stdin.take().ok_or("no input")?)?;
+    publisher.wait()?;
+    let (mut report, said) = (String::new(), viewer.0.stderr.take().ok_or("no report")?);
+    BufReader::new(said).read_to_string(&mut report)?;
+    let (pictures, sounds) = (
+        count(&here.join("slow.ts"), "v:0")?,
+        count(&here.join("slow.ts"), "a:0")?,
+    );
+    assert!(pictures < PICTURES * 3 / 4, "{report}");
+    assert!(sounds > SOUNDS * 3 / 4, "{report}");
     Ok(())
 }
 
@@ -139,6 +169,40 @@ fn subscriber(directory: &Path, relay: &str, output: &str) -> Result<Process> {
     Ok(Process(subscriber))
 }
 
+/// A way to `relay` whose packets back take their time: where to find it.
+fn slow_link(relay: SocketAddr) -> Result<SocketAddr> {
+    let (near, far) = (
+        UdpSocket::bind("127.0.0.1:0")?,
+        UdpSocket::bind("127.0.0.1:0")?,
+    );
+    let address = near.local_addr()?;
+    far.connect(relay)?;
+    let (to_relay, from_viewer) = (far.try_clone()?, near.try_clone()?);
+    let viewer = Arc::new(OnceLock::new());
+    let known = viewer.clone();
+    thread::spawn(move || -> io::Result<()> {
+        let mut packet = [0; 2048];
+        loop {
+            let (length, from) = from_viewer.recv_from(&mut packet)?;
+            known.get_or_init(|| from);
+            to_relay.send(&packet[..length])?;
+        }
+    });
+    thread::spawn(move || -> io::Result<()> {
+        let mut packet = [0; 2048];
+        loop {
+            let length = far.recv(&mut packet)?;
+            if let Some(viewer) = viewer.get() {
+                near.send_to(&packet[..length], viewer)?;
+            }
+            thread::sleep(Duration::from_micros(
+                8 * length as u64 * 1_000_000 / SLOW_BPS,
+            ));
+        }
+    });
+    Ok(address)
+}
+
 fn scratch(test: &str) -> Result<PathBuf> {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("moq-{test}"));
     let _ = fs::remove_dir_all(&path);
@@ -182,7 +246,7 @@ fn paced(stream: &[u8], mut to: impl Write) -> Result<()> {
     let each = lasts / pieces.len() as u32;
     for (number, piece) in pieces.enumerate() {
         let due = start + each * number as u32;
-        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        thread::sleep(due.saturating_duration_since(Instant::now()));
         to.write_all(piece)?;
     }
     Ok(())

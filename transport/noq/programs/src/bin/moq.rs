@@ -3,6 +3,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "a program: it reads the clock")]
 
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,7 +13,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use evenkeel_noq_programs::{Arguments, Result, end};
-use moq_mux::catalog::{self, CatalogFormat, Stream};
+use moq_mux::Source;
+use moq_mux::catalog::hang::Catalog;
+use moq_mux::catalog::{self, CatalogFormat, Consumer, Stream};
 use moq_mux::container::ts;
 use moq_net::{Client, Server, Versions, origin};
 use noq::congestion::Bbr3Config;
@@ -181,14 +184,15 @@ async fn watch(
         }
     };
     route.ok_or("the relay is gone")?;
-    let source = moq_mux::Source::new(relay.clone(), name);
+    let source = Source::new(relay.clone(), name);
     let mut catalogs = source.catalog::<()>(CatalogFormat::default()).await?;
     let catalog = catalogs
         .next()
         .await?
         .ok_or("the broadcast has no catalog")?;
     let clock = catalog.clock.ok_or("the publisher's clock is not set")?;
-    let mut media = ts::Export::new(source).await?.with_max_age(latency);
+    let mut media = ts::Export::new(source.clone()).await?.with_max_age(latency);
+    tokio::spawn(rank(source, catalog, catalogs));
     let mut output = std::io::stdout();
     while let Some(slice) = media.next().await? {
         for packet in slice.payload.chunks(188) {
@@ -207,6 +211,30 @@ async fn watch(
         }
     }
     Ok(())
+}
+
+/// Asks for each track with the priority that its publisher gives it, sound before pictures, while
+/// the catalog lasts. `ts::Export` asks with 0 for all, and moq-net 0.3 then sends first what was
+/// asked for first: pictures, every other time.
+async fn rank(source: Source, mut catalog: Catalog, mut catalogs: Consumer) -> Result<()> {
+    let mut ranked = BTreeSet::new();
+    loop {
+        let pictures = catalog.video.renditions.iter();
+        let sounds = catalog.audio.renditions.iter();
+        let tracks = pictures
+            .map(|(name, track)| (name, &track.broadcast))
+            .chain(sounds.map(|(name, track)| (name, &track.broadcast)));
+        for (name, broadcast) in tracks {
+            if ranked.insert(name.clone()) {
+                let mut track = source.subscribe_track(broadcast.as_ref(), name).await?;
+                let priority = track.info().priority;
+                track.update(track.subscription().with_priority(priority))?;
+                // The export reads the track. This one only asks, as long as it is polled.
+                tokio::spawn(async move { while let Ok(Some(_)) = track.recv_group().await {} });
+            }
+        }
+        catalog = catalogs.next().await?.ok_or("the broadcast has ended")?;
+    }
 }
 
 /// Waits for Ctrl-C or SIGTERM.
