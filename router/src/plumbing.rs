@@ -11,6 +11,7 @@ pub(crate) mod bypass;
 mod counted;
 mod explanation;
 mod present;
+mod settings;
 mod tables;
 
 use std::collections::HashMap;
@@ -28,11 +29,11 @@ use crate::family::Family;
 use crate::host;
 use crate::netlink::{Interface, Netlink, RouteEntry, RuleEntry, Way};
 use crate::prefix::Prefix;
-use crate::sysctl::Sysctl;
 
 use counted::Counted;
 pub(crate) use explanation::explain;
 use present::Present;
+use settings::settings;
 pub(crate) use tables::main_metric;
 use tables::{LAST_METRIC, end, entry_table, has_rules, onward_metric, rule_onward, rules_to};
 
@@ -553,33 +554,6 @@ impl Drop for Plumbing {
 fn interface(netlink: &mut Netlink, index: u32) -> io::Result<Interface> {
     let interface = netlink.interface_at(index)?;
     interface.ok_or_else(|| io::Error::other("there is no such device any more"))
-}
-
-/// Returns the settings that let packets come back out of a TUN device.
-fn settings(link: &LinkSpec) -> Vec<(Sysctl, i64)> {
-    let tun = &link.tun;
-    let v4 = |name, value| (Sysctl::of_interface("ipv4", tun, name), value);
-    let v6 = |name, value| (Sysctl::of_interface("ipv6", tun, name), value);
-    let mut settings = Vec::new();
-    for family in link.families() {
-        settings.extend(match family {
-            // Packets come from anywhere, even from the host's own addresses, and the way back does
-            // not lead here; the kernel forwards them.
-            Family::V4 => vec![
-                v4("rp_filter", 0),
-                v4("accept_local", 1),
-                v4("forwarding", 1),
-            ],
-            // No address of its own (1: none, Documentation/networking/ip-sysctl.rst), and none
-            // learned from router advertisements.
-            Family::V6 => vec![
-                v6("disable_ipv6", 0),
-                v6("addr_gen_mode", 1),
-                v6("accept_ra", 0),
-            ],
-        });
-    }
-    settings
 }
 
 fn failed(what: &str) -> impl FnOnce(io::Error) -> Failure {

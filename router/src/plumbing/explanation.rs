@@ -1,7 +1,8 @@
 //! Says in the words of ip(8) and sysctl(8) what a router installs.
 
+use super::RING_PACKETS;
+use super::settings::settings;
 use super::tables::{LAST_METRIC, entry_table, has_rules, main_metric, rule_onward, rules_to};
-use super::{RING_PACKETS, settings};
 use crate::config::{Config, LinkSpec, MAIN_TABLE, RouteSpec};
 use crate::failure::Failure;
 use crate::family::Family;

@@ -10,6 +10,7 @@ use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 use super::*;
 use crate::netlink::Selection;
+use crate::sysctl::Sysctl;
 
 static TURN: Mutex<()> = Mutex::new(());
 
