@@ -14,7 +14,7 @@ mod present;
 mod settings;
 mod tables;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -98,6 +98,9 @@ struct Laid {
     leads_on: bool,
     /// What has been routed into the device, and in which tables.
     routed: Vec<(u32, Prefix)>,
+    /// The tables in which something ever was. In others, a route of ours by the device is another
+    /// router's, whose link leads on into this one.
+    entered: BTreeSet<u32>,
     /// The rules that have led to its routes.
     ruled: Vec<RuleEntry>,
     /// What of these was last put back, and when.
@@ -259,6 +262,7 @@ impl Plumbing {
             _device: tun.clone(),
             leads_on: false,
             routed: Vec::new(),
+            entered: BTreeSet::new(),
             ruled: Vec::new(),
             put_back: None,
         };
@@ -485,6 +489,7 @@ impl Laid {
             let key = (table, route.to);
             let is_first = self.is_first(route, is_alike);
             let was_routed = self.routed.contains(&key);
+            self.entered.insert(table);
             match present.lay(netlink, &entry, &self.spec.tun) {
                 _ if !is_first => {}
                 Err(error) => parts.push(error),
@@ -536,7 +541,8 @@ impl Laid {
         if route.table == spec.entry_table() && route.metric == LAST_METRIC {
             return !has_rules(spec, route.to.family());
         }
-        let into = matches!(route.way, Way::Out { device, .. } if device == self.index);
+        let into = matches!(route.way, Way::Out { device, .. } if device == self.index)
+            && self.entered.contains(&route.table);
         let is_alike =
             |ours: &RouteSpec| ours.to == route.to && entry_table(spec, ours) == route.table;
         into && !(spec.routes.iter().any(is_alike) && self.leads_on)

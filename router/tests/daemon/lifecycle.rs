@@ -1,11 +1,11 @@
-use std::process::Child;
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use rustix::process::Signal;
 
 use crate::raw::forwards;
-use crate::support::{Host, Lab, Versions, link};
+use crate::support::{Host, Lab, Versions, link, number};
 
 #[test]
 fn a_router_that_is_told_to_stop_leaves_nothing_behind() {
@@ -76,6 +76,38 @@ fn two_routers_in_one_host_leave_each_other_alone() {
     );
     assert!(second.stop(Signal::TERM).0.success());
     assert_eq!(lab.leftovers(), "");
+}
+
+#[test]
+fn a_router_leads_into_the_link_of_another_one() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    lab.ip(Host::R, "rule add fwmark 0x100 lookup 777 priority 40000");
+    let second = lab.start_in(
+        Host::R,
+        "[[links]]\nname = \"second\"\ntun = \"ek-second\"\n\
+         routes = [{ to = \"10.0.2.0/24\", via = \"10.0.9.2\", dev = \"vb\", table = 777 }]\n",
+    );
+    let first = lab.start(
+        "[[links]]\nname = \"first\"\ntun = \"ek-first\"\ntable = 1500\n\
+         routes = [{ to = \"10.0.2.0/24\", dev = \"ek-second\" }]\n",
+    );
+    let watch = lab
+        .command(Host::R, "timeout")
+        .args(["3", "ip", "monitor", "route"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Both look at their routes now.
+    lab.ip(Host::R, "rule add fwmark 0x200 lookup 777 priority 40000");
+    let changes = String::from_utf8(watch.wait_with_output().unwrap().stdout).unwrap();
+    assert_eq!(changes, "");
+    forwards(&lab);
+    for router in [&first, &second] {
+        let link = router.link();
+        assert_eq!(number(&link, "total.arrived.packets"), 1.0, "{link}");
+    }
 }
 
 #[test]
