@@ -442,11 +442,14 @@ fn check_uniqueness(links: &[LinkEntry], faults: &mut Faults) {
 
 /// Gives routes that rules lead to their rules' priorities: in the order of the file, because the
 /// first rule that fits a packet decides. Each has two: one looks whether a route of the main table
-/// other than the default one fits.
+/// other than the default one fits. That would end the search for packets of the routes behind it,
+/// so default routes come last.
 fn set_priorities(links: &mut [LinkSpec], at: &Origin, faults: &mut Faults) {
     let routes = links.iter_mut().flat_map(|link| &mut link.routes);
+    let mut routes: Vec<_> = routes.filter(|route| route.has_rule()).collect();
+    routes.sort_by_key(|route| route.is_default());
     let mut next = RULE_PRIORITY + 2;
-    for route in routes.filter(|route| route.has_rule()) {
+    for route in routes {
         route.entry = Entry::Rule(next);
         next += 2;
     }

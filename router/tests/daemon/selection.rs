@@ -137,6 +137,31 @@ fn a_link_follows_a_gateway_and_an_address_that_change() {
 }
 
 #[test]
+fn a_route_for_some_packets_takes_them_from_a_default_route_listed_before_it() {
+    let Some(lab) = lab_with_defaults() else {
+        return;
+    };
+    let later = "[[links]]\nname = \"near\"\ntun = \"ek-near\"\n\
+                 routes = [{ to = \"10.0.9.0/24\", dev = \"vb\", iif = \"va\" }]\n";
+    let router = lab.start(&format!("{DEFAULT}{later}"));
+    let links = || {
+        let status = router.ask(r#"{"request":"status"}"#);
+        [0, 1].map(|link| number(&status["links"][link], "total.arrived.packets"))
+    };
+    // R is in B's network: only the default route would leave it alone.
+    let neighbour = lab.udp(Host::B, "10.0.9.2:4000");
+    lab.udp(Host::A, "10.0.1.1:0")
+        .send_to(b"near", "10.0.9.2:4000")
+        .unwrap();
+    assert_eq!(neighbour.recv(&mut [0; 9]).unwrap(), 4);
+    assert_eq!(links(), [0.0, 1.0]);
+    assert_eq!(taken(&lab, &router), 2.0);
+    assert_eq!(links(), [2.0, 1.0]);
+    router.stop(Signal::TERM);
+    assert_eq!(lab.leftovers(), "");
+}
+
+#[test]
 fn packets_are_selected_by_where_they_come_from() {
     let Some(lab) = lab_with_defaults() else {
         return;

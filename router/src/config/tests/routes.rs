@@ -58,6 +58,19 @@ fn rules_have_the_order_of_the_file() {
 }
 
 #[test]
+fn rules_of_default_routes_come_behind_those_of_all_others() {
+    let config = parse(&routed(&[
+        "{ to = \"0.0.0.0/0\", dev = \"va\" }",
+        "{ to = \"10.0.2.0/24\", dev = \"va\", iif = \"vb\" }",
+        "{ to = \"0.0.0.0/0\", dev = \"va\", mark = 1 }",
+        "{ to = \"10.0.3.0/24\", dev = \"va\", mark = 1 }",
+    ]));
+    let entries = config.unwrap().links[0].routes.clone();
+    let entries: Vec<_> = entries.iter().map(|route| route.entry).collect();
+    assert_eq!(entries, [1006, 1002, 1008, 1004].map(Entry::Rule));
+}
+
+#[test]
 fn what_cannot_be_told_apart_or_contradicts_itself_is_refused() {
     for (routes, why) in [
         (
