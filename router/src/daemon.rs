@@ -252,7 +252,12 @@ impl Router {
 
     /// Notes what links lack. Returns an error if one has no device any more.
     fn note(&self, found: Vec<Found>) -> Result<(), Failure> {
-        for Found { tun, lack } in found {
+        for Found {
+            tun,
+            lack,
+            comes_round,
+        } in found
+        {
             let lines = self.lines.borrow();
             let mut lines = lines.iter();
             // It may just have been made, or be about to go.
@@ -269,6 +274,7 @@ impl Router {
                 }
             };
             line.note_lack(reason);
+            line.forwarder.borrow_mut().transit.comes_round = comes_round;
         }
         Ok(())
     }

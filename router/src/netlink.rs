@@ -29,7 +29,7 @@ use crate::prefix::Prefix;
 
 pub(crate) use beside::{Beside, Watched};
 pub(crate) use events::Events;
-pub(crate) use rule::RuleEntry;
+pub(crate) use rule::{Action, RuleEntry};
 
 /// The table of the host's own addresses (RT_TABLE_LOCAL, linux/rtnetlink.h).
 pub(crate) const LOCAL_TABLE: u32 = 255;

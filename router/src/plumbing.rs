@@ -65,6 +65,8 @@ pub(crate) struct Found {
     pub(crate) tun: String,
     /// What it has not got.
     pub(crate) lack: Result<(), Lack>,
+    /// Packets that come out of the device may come round into it.
+    pub(crate) comes_round: bool,
 }
 
 /// Everything installed in the kernel. Dropping it removes rules and tables; closing the devices
@@ -96,6 +98,8 @@ struct Laid {
     /// What comes out of the device goes on by the link's table. Otherwise it would go round in
     /// circles, so that nothing may be routed into the device.
     leads_on: bool,
+    /// A rule of others leads it elsewhere, perhaps round in circles.
+    comes_round: bool,
     /// What has been routed into the device, and in which tables.
     routed: Vec<(u32, Prefix)>,
     /// The tables in which something ever was. In others, a route of ours by the device is another
@@ -184,6 +188,7 @@ impl Plumbing {
                 let lack = |link: &Laid| Found {
                     tun: link.spec.tun.clone(),
                     lack: Err(Lack::Parts(vec![lack.clone()])),
+                    comes_round: link.comes_round,
                 };
                 return self.links.iter().map(lack).collect();
             }
@@ -193,6 +198,7 @@ impl Plumbing {
         let found = links.map(|link| Found {
             lack: link.lay(netlink, present.as_ref()),
             tun: link.spec.tun.clone(),
+            comes_round: link.comes_round,
         });
         let found = found.collect();
         if let Some(present) = present {
@@ -261,6 +267,7 @@ impl Plumbing {
             index,
             _device: tun.clone(),
             leads_on: false,
+            comes_round: false,
             routed: Vec::new(),
             entered: BTreeSet::new(),
             ruled: Vec::new(),
@@ -367,10 +374,14 @@ impl Laid {
                 parts.extend(self.lay_table(netlink, present, family).err());
             }
             self.leads_on = is_named && parts.len() == before;
+            self.comes_round = false;
+            let rules = &present.rules;
             for route in &self.spec.routes.clone() {
                 self.lay_route(netlink, present, route, &mut parts);
-                let by_rule = bypass::by_rule(netlink, &present.rules, route, Some(self.index));
-                parts.extend(by_rule.unwrap_or_default());
+                let by_rule = bypass::by_rule(netlink, rules, &self.spec, route, Some(self.index));
+                let behind = bypass::behind(netlink, rules, &self.spec, route).unwrap_or_default();
+                self.comes_round |= behind.is_some();
+                parts.extend(by_rule.unwrap_or_default().or(behind));
                 if self.leads_on && route.entry == Entry::Table(MAIN_TABLE) {
                     parts.extend(bypass::by_route(netlink, route.to, self.index));
                 }

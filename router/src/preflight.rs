@@ -159,9 +159,14 @@ impl<'a> Host<'a> {
 
     fn check_rules(&mut self, link: &LinkSpec, route: &RouteSpec) -> Result<(), Failure> {
         let device = self.interface(&link.tun)?.map(|device| device.index);
-        let past = bypass::by_rule(self.netlink, &self.rules, route, device);
-        match past.map_err(kernel("routes"))? {
-            Some(past) => Err(refuse(&route.place, past.to_string())),
+        let past = bypass::by_rule(self.netlink, &self.rules, link, route, device);
+        let mut found = past.map_err(kernel("routes"))?;
+        if found.is_none() {
+            let behind = bypass::behind(self.netlink, &self.rules, link, route);
+            found = behind.map_err(kernel("routes"))?;
+        }
+        match found {
+            Some(found) => Err(refuse(&route.place, found.to_string())),
             None => Ok(()),
         }
     }

@@ -27,6 +27,8 @@ pub(crate) struct Transit {
     before: VecDeque<Remains<Datagram>>,
     began: Instant,
     tally: Tally,
+    /// What comes out may come in again: it gets no hop back, so that it ends.
+    pub(crate) comes_round: bool,
     /// Buffers to reuse: the allocator is slow for packets of over a kilobyte.
     spare: Vec<Vec<u8>>,
 }
@@ -105,6 +107,7 @@ impl Transit {
             before: VecDeque::new(),
             began: epoch,
             tally: Tally::default(),
+            comes_round: false,
             spare: Vec::new(),
         })
     }
@@ -197,7 +200,7 @@ impl Transit {
         if packet::ecn(family, &bytes) != meta.ecn {
             packet::set_ecn(family, &mut bytes, meta.ecn);
         }
-        if !packet::give_hop_back(family, &mut bytes) {
+        if !self.comes_round && !packet::give_hop_back(family, &mut bytes) {
             self.tally.full_ttl += 1;
         }
         if is_own {

@@ -16,14 +16,32 @@ pub(crate) struct RuleEntry {
     pub(crate) to: Option<Prefix>,
     /// Which packets to them.
     pub(crate) selector: Selector,
-    /// Whether it selects packets by something else too, or those that it does not describe.
+    /// Whether it selects packets by something else too.
     pub(crate) selects_else: bool,
+    /// Whether it can be for the host's own packets alone, and not for forwarded ones.
+    pub(crate) is_for_own: bool,
+    /// Whether it is for the packets that it does not describe.
+    pub(crate) is_inverted: bool,
+    pub(crate) action: Action,
     /// Routes whose prefixes have at most this length do not count; `None` if all do.
     pub(crate) suppressed: Option<u32>,
-    /// Where it looks them up; 0 if it does something else.
+    /// Where it looks them up; 0 if it does not.
     pub(crate) table: u32,
     pub(crate) priority: u32,
     pub(crate) is_ours: bool,
+}
+
+/// What a rule does with packets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// Looks in its table, if it has one.
+    Lookup,
+    /// Goes on with the rule of this priority.
+    Goto(u32),
+    /// Drops them; the sender may be told.
+    Drop,
+    /// Something that this program does not describe, or nothing.
+    Other,
 }
 
 impl RuleEntry {
@@ -34,6 +52,9 @@ impl RuleEntry {
             to: None,
             selector,
             selects_else: false,
+            is_for_own: false,
+            is_inverted: false,
+            action: Action::Lookup,
             suppressed: None,
             table,
             priority,
@@ -41,28 +62,51 @@ impl RuleEntry {
         }
     }
 
-    /// Returns whether it is for some packets alone, or does not heed all routes.
-    pub(crate) fn selects(&self) -> bool {
-        let is_all = self.to.is_none() && self.selector.is_empty();
-        !is_all || self.selects_else || self.suppressed.is_some()
+    /// Returns whether it looks for all packets to these destinations, and heeds a route to just
+    /// them.
+    pub(crate) fn heeds(&self, to: Prefix) -> bool {
+        let is_for_all = self.selector.is_empty() && !self.selects_else && !self.is_inverted;
+        let concerns = self.to.is_none_or(|own| own.covers(to));
+        self.action == Action::Lookup && is_for_all && concerns && !self.suppresses(to)
     }
 
-    /// Returns false if no packet that `selector` selects can be one of this rule's.
-    pub(crate) fn may_meet(&self, selector: &Selector) -> bool {
-        if self.selects_else {
-            return true;
-        }
+    /// Returns whether a route to these destinations does not count.
+    pub(crate) fn suppresses(&self, to: Prefix) -> bool {
+        let longest = self.suppressed;
+        longest.is_some_and(|longest| u32::from(to.length()) <= longest)
+    }
+
+    /// Returns false if no packet to these destinations that `selector` selects can be one of this
+    /// rule's.
+    pub(crate) fn may_meet(&self, to: Prefix, selector: &Selector) -> bool {
         let own = &self.selector;
+        if self.is_inverted {
+            // It is for none of them if it describes all.
+            let has_mark = |own: Mark| {
+                let is_so = |other: Mark| {
+                    own.mask & !other.mask == 0 && other.value & own.mask == own.value
+                };
+                selector.mark.is_some_and(is_so)
+            };
+            let is_from = |own: Prefix| selector.from.is_some_and(|other| own.covers(other));
+            let describes_all = !self.selects_else
+                && self.to.is_none_or(|own| own.covers(to))
+                && own.mark.is_none_or(has_mark)
+                && own.from.is_none_or(is_from)
+                && (own.iif.is_none() || own.iif == selector.iif);
+            return !describes_all;
+        }
         let marks_differ = own
             .mark
             .zip(selector.mark)
             .is_some_and(|(one, other)| (one.value ^ other.value) & one.mask & other.mask != 0);
-        let sources = own.from.zip(selector.from);
-        let sources_differ =
-            sources.is_some_and(|(one, other)| !one.covers(other) && !other.covers(one));
+        let is_apart = |(one, other): (Prefix, Prefix)| !one.covers(other) && !other.covers(one);
+        let sources_differ = own.from.zip(selector.from).is_some_and(is_apart);
+        let destinations_differ = self.to.is_some_and(|own| is_apart((own, to)));
         let devices = own.iif.as_ref().zip(selector.iif.as_ref());
         let devices_differ = devices.is_some_and(|(one, other)| one != other);
-        !(marks_differ || sources_differ || devices_differ)
+        let ways_differ = self.is_for_own && selector.iif.is_some();
+        !(marks_differ || sources_differ || destinations_differ || devices_differ || ways_differ)
     }
 
     pub(super) fn read(family: Family, message: &RuleMessage) -> Self {
@@ -71,7 +115,16 @@ impl RuleEntry {
             family,
             to: None,
             selector: Selector::default(),
-            selects_else: header.tos > 0 || header.flags.contains(RuleFlags::Invert),
+            selects_else: header.tos > 0,
+            is_for_own: false,
+            is_inverted: header.flags.contains(RuleFlags::Invert),
+            action: match header.action {
+                RuleAction::ToTable => Action::Lookup,
+                RuleAction::Blackhole | RuleAction::Unreachable | RuleAction::Prohibit => {
+                    Action::Drop
+                }
+                _ => Action::Other,
+            },
             suppressed: None,
             table: message.header.table.into(),
             priority: 0,
@@ -90,7 +143,15 @@ impl RuleEntry {
                     | RuleAttribute::SourcePortRange(_)
                     | RuleAttribute::DestinationPortRange(_)
             );
+            // The kernel asks for forwarded packets as user 0, and knows no device yet by which they
+            // leave.
+            rule.is_for_own |= match attribute {
+                RuleAttribute::Oifname(_) => true,
+                RuleAttribute::UidRange(range) => range.start > 0,
+                _ => false,
+            };
             match attribute {
+                RuleAttribute::Goto(priority) => rule.action = Action::Goto(*priority),
                 RuleAttribute::Iifname(name) => rule.selector.iif = Some(name.clone()),
                 RuleAttribute::FwMark(value) => mark = *value,
                 RuleAttribute::FwMask(value) => mask = Some(*value),

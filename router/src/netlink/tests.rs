@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::config::Selector;
+use crate::config::{Mark, Selector};
 
 #[test]
 fn a_route_reads_back_from_its_message() {
@@ -49,19 +49,54 @@ fn rules_of_other_marks_sources_or_devices_are_in_nobodys_way() {
     };
     let of = |selector| RuleEntry::ours(Family::V4, selector, 100, 500);
     let rule = of(selector("0x1/0xf", "10.1.0.0/16", "va"));
-    assert!(rule.may_meet(&Selector::default()));
-    assert!(rule.may_meet(&selector("0x11", "10.1.2.0/24", "va")));
+    let to: Prefix = "10.0.2.0/24".parse().unwrap();
+    assert!(rule.may_meet(to, &Selector::default()));
+    assert!(rule.may_meet(to, &selector("0x11", "10.1.2.0/24", "va")));
     for other in [("2", "", ""), ("", "10.2.0.0/16", ""), ("", "", "vb")] {
         assert!(
-            !rule.may_meet(&selector(other.0, other.1, other.2)),
+            !rule.may_meet(to, &selector(other.0, other.1, other.2)),
             "{other:?}"
         );
     }
-    let inverted = RuleEntry {
-        selects_else: true,
+    let elsewhere = RuleEntry {
+        to: "10.0.3.0/24".parse().ok(),
+        ..rule.clone()
+    };
+    assert!(!elsewhere.may_meet(to, &Selector::default()));
+    let of_the_hosts_own = RuleEntry {
+        is_for_own: true,
         ..rule
     };
-    assert!(inverted.may_meet(&selector("2", "", "")));
+    assert!(of_the_hosts_own.may_meet(to, &Selector::default()));
+    assert!(!of_the_hosts_own.may_meet(to, &selector("", "", "va")));
+}
+
+#[test]
+fn an_inverted_rule_is_for_the_packets_that_it_does_not_describe() {
+    let of = |rule: &str, mark: &str| RuleEntry {
+        is_inverted: true,
+        to: rule.parse().ok(),
+        ..RuleEntry::ours(
+            Family::V4,
+            Selector {
+                mark: mark.parse().ok(),
+                ..Selector::default()
+            },
+            100,
+            500,
+        )
+    };
+    let to: Prefix = "10.0.2.0/24".parse().unwrap();
+    let unmarked = Selector {
+        mark: Mark::new(0, u32::MAX),
+        ..Selector::default()
+    };
+    assert!(of("", "51820").may_meet(to, &unmarked));
+    assert!(of("", "51820").may_meet(to, &Selector::default()));
+    assert!(!of("", "0/1").may_meet(to, &unmarked));
+    assert!(of("10.0.2.1", "").may_meet(to, &unmarked));
+    assert!(!of("10.0.0.0/16", "").may_meet(to, &unmarked));
+    assert!(!of("", "").may_meet(to, &unmarked));
 }
 
 #[test]

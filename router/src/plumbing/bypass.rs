@@ -1,10 +1,13 @@
-//! Finds what leads packets past a link.
+//! Finds what leads packets past a link, or astray behind it.
 
+use std::cmp::Reverse;
 use std::io;
 
-use crate::config::{Entry, MAIN_TABLE, RouteSpec};
+use super::tables::{entry_table, rule_onward};
+use crate::config::{Entry, LinkSpec, MAIN_TABLE, Mark, RouteSpec, Selector};
 use crate::failure::Failure;
-use crate::netlink::{LOCAL_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
+use crate::host::{self, Exit};
+use crate::netlink::{Action, LOCAL_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
 use crate::prefix::Prefix;
 
 /// Returns a rule by which the kernel may look up packets of `route` in another table, and find a
@@ -16,6 +19,7 @@ use crate::prefix::Prefix;
 pub(crate) fn by_rule(
     netlink: &mut Netlink,
     rules: &[RuleEntry],
+    link: &LinkSpec,
     route: &RouteSpec,
     device: Option<u32>,
 ) -> io::Result<Option<Failure>> {
@@ -25,7 +29,7 @@ pub(crate) fn by_rule(
     let least = match route.entry {
         Entry::Rule(priority) => Some(priority),
         Entry::Table(MAIN_TABLE) => {
-            let main = rules().filter(|rule| rule.table == MAIN_TABLE && !rule.selects());
+            let main = rules().filter(|rule| rule.table == MAIN_TABLE && rule.heeds(to));
             main.map(|rule| rule.priority).min()
         }
         // Which packets come to a table of the host's own is the host's affair.
@@ -42,19 +46,15 @@ pub(crate) fn by_rule(
         // 0: the rule looks nothing up.
         let is_elsewhere =
             ![0, LOCAL_TABLE].contains(&rule.table) && route.entry != Entry::Table(rule.table);
-        let concerns = rule
-            .to
-            .is_none_or(|other| other.covers(to) || to.covers(other));
-        let may_meet = concerns && rule.may_meet(&route.selector);
+        // What comes out of the link has been there.
+        let is_behind = rule.selector.iif.as_ref() == Some(&link.tun) && !rule.is_inverted;
+        let may_meet = rule.may_meet(to, &route.selector) && !is_behind;
         if rule.is_ours || !is_before || !is_elsewhere || !may_meet {
             continue;
         }
         let routes = netlink.routes(family, Selection::Table(rule.table))?;
         let leads_past = |route: &RouteEntry| {
-            let counts = rule
-                .suppressed
-                .is_none_or(|length| u32::from(route.to.length()) > length);
-            counts
+            !rule.suppresses(route.to)
                 && route.to.covers(to)
                 && !matches!(route.way, Way::Out { device: by, .. } if Some(by) == device)
         };
@@ -73,6 +73,77 @@ pub(crate) fn by_rule(
         }
     }
     Ok(None)
+}
+
+/// Returns a rule that keeps packets of `route` from going on when they come out of the link's device:
+/// it comes before the link's own, and most often leads them into the device again.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn behind(
+    netlink: &mut Netlink,
+    rules: &[RuleEntry],
+    link: &LinkSpec,
+    route: &RouteSpec,
+) -> io::Result<Option<Failure>> {
+    let RouteSpec { to, dev, .. } = route;
+    let own = rule_onward(link, to.family());
+    let packets = Selector {
+        // They come out without one.
+        mark: Mark::new(0, u32::MAX),
+        iif: Some(link.tun.clone()),
+        ..route.selector.clone()
+    };
+    let before = rules
+        .iter()
+        .filter(|rule| rule.family == own.family)
+        .take_while(|rule| **rule != own && rule.priority <= own.priority);
+    for rule in before.filter(|rule| !rule.is_ours && rule.may_meet(*to, &packets)) {
+        let does = match rule.action {
+            Action::Lookup if leads_astray(netlink, rule, link, route)? => {
+                format!("looks in table {}", rule.table)
+            }
+            Action::Goto(priority) if priority > own.priority => {
+                format!("goes on with the rule of priority {priority}")
+            }
+            Action::Drop => "drops them".to_owned(),
+            _ => continue,
+        };
+        return Ok(Some(Failure::new(format!(
+            "a rule (priority {}) keeps packets to {to} that come out of the link from leaving by \
+             {dev}: it {does}; remove it, or give it a priority above {}, that of the link's own rule \
+             (see `ip rule`)",
+            rule.priority, own.priority
+        ))));
+    }
+    Ok(None)
+}
+
+/// Whether the table in which a rule looks has another way to the destinations of a route than the
+/// route's.
+fn leads_astray(
+    netlink: &mut Netlink,
+    rule: &RuleEntry,
+    link: &LinkSpec,
+    route: &RouteSpec,
+) -> io::Result<bool> {
+    let to = route.to;
+    if [0, LOCAL_TABLE].contains(&rule.table) {
+        return Ok(false);
+    }
+    // The route into the link is there, or will be.
+    if rule.table == entry_table(link, route) && !rule.suppresses(to) {
+        return Ok(true);
+    }
+    let routes = netlink.routes(to.family(), Selection::Table(rule.table))?;
+    let covering = routes.iter().filter(|other| other.to.covers(to));
+    let best = covering.max_by_key(|other| (other.to.length(), Reverse(other.metric)));
+    let Some(best) = best.filter(|best| !rule.suppresses(best.to)) else {
+        return Ok(false);
+    };
+    // Without an exit the link lacks that.
+    let exit = host::find_exit(netlink, route).ok();
+    Ok(exit.is_some_and(|Exit { device, via, .. }| best.way != Way::Out { device, via }))
 }
 
 /// Returns a route to just `to` that the kernel takes before the link's, which leads into the device

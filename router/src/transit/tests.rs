@@ -87,6 +87,18 @@ fn a_packet_comes_out_at_its_instant_with_its_hop_back() {
 }
 
 #[test]
+fn a_packet_that_may_come_round_does_not_get_its_hop_back() {
+    let epoch = clock::now();
+    let mut transit = transit(epoch, "");
+    transit.comes_round = true;
+    transit.take(epoch, &v4(63, 980));
+    assert_eq!(transit.give(epoch), Some(v4(63, 980)));
+    transit.comes_round = false;
+    transit.take(epoch, &v4(63, 980));
+    assert_eq!(transit.give(epoch), Some(v4(64, 980)));
+}
+
+#[test]
 fn another_link_in_its_place_gives_all_packets_in_their_order() {
     let epoch = clock::now();
     let ms = Duration::from_millis;

@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::raw::forwards;
+use crate::raw::{Injector, Sniffer, forwards, v4};
 use crate::support::{Host, Lab, Router, Versions, eventually, link, number};
 
 /// A link with an IPv4 route alone.
@@ -257,6 +257,40 @@ fn a_link_whose_route_a_program_keeps_removing_is_degraded_all_the_time_and_says
     }
     eventually("left alone", || reason(&router).is_none());
     takes_the_link(&lab, &router);
+    let (_, stderr) = router.stop(Signal::TERM);
+    let said = stderr.matches("link bottleneck is degraded").count();
+    assert_eq!(said, 1, "{stderr}");
+}
+
+#[test]
+fn a_link_whose_packets_come_round_into_it_is_degraded_and_they_end() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    let router = lab.start(LINK);
+    // It gets the priority above that of the router's, 999.
+    lab.ip(Host::R, "rule add lookup main suppress_prefixlength 0");
+    let injector = Injector::new(&lab, Host::A);
+    injector
+        .send(&v4(64, 253, 4711, &[], b"round and round"))
+        .unwrap();
+    degraded(
+        &router,
+        "a rule (priority 999) keeps packets to 10.0.2.0/24 that come out of the link from leaving by vb",
+    );
+    let arrived = || number(&router.link(), "total.arrived.packets");
+    eventually("no packet goes round", || {
+        let before = arrived();
+        crate::support::pause();
+        arrived() == before
+    });
+    lab.ip(Host::R, "rule del priority 999");
+    eventually("no rule", || reason(&router).is_none());
+    let sniffer = Sniffer::new(&lab, Host::B);
+    let before = arrived();
+    injector.send(&v4(64, 253, 4712, &[], b"straight")).unwrap();
+    let packet = sniffer.find(|packet| packet.ends_with(b"straight"));
+    assert_eq!((packet[8], arrived() - before), (63, 1.0));
     let (_, stderr) = router.stop(Signal::TERM);
     let said = stderr.matches("link bottleneck is degraded").count();
     assert_eq!(said, 1, "{stderr}");

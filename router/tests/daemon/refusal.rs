@@ -2,6 +2,7 @@ use std::process::{Command, Output};
 
 use rustix::process::Signal;
 
+use crate::raw::forwards;
 use crate::support::{Host, Lab, Versions, link};
 
 /// The lines on standard error, without the program's name, and the exit status.
@@ -460,4 +461,80 @@ fn a_rule_that_leads_packets_past_a_link_is_refused() {
     assert_eq!(code, 2);
     let cause = "a rule (priority 500) leads packets to 10.0.2.0/24 past the link, by table 100";
     assert!(line.contains(cause), "{line}");
+}
+
+/// A link with an IPv4 route alone.
+const BY_FOUR: &str = "[[links]]\nname = \"l\"\ntun = \"ek-bn\"\n\
+                       routes = [{ to = \"10.0.2.0/24\", via = \"10.0.9.2\", dev = \"vb\" }]\n";
+
+#[test]
+fn a_rule_that_keeps_packets_from_going_on_behind_a_link_is_refused() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    lab.ip(Host::R, "route add default via 10.0.1.1 dev va table 100");
+    for (priority, rule, does) in [
+        (
+            998,
+            "lookup main suppress_prefixlength 0",
+            "looks in table 254",
+        ),
+        (500, "lookup main", "looks in table 254"),
+        (5, "iif ek-bn lookup main", "looks in table 254"),
+        (1000, "iif ek-bn lookup 100", "looks in table 100"),
+        (500, "not iif va lookup main", "looks in table 254"),
+        (500, "iif ek-bn type unreachable", "drops them"),
+        (500, "to 10.0.0.0/16 type blackhole", "drops them"),
+        (
+            500,
+            "iif ek-bn goto 32766",
+            "goes on with the rule of priority 32766",
+        ),
+    ] {
+        lab.ip(Host::R, &format!("rule add {rule} priority {priority}"));
+        let (code, line) = lab.refused(BY_FOUR);
+        let said = format!(
+            "a rule (priority {priority}) keeps packets to 10.0.2.0/24 that come out of the link from \
+             leaving by vb: it {does}; remove it, or give it a priority above 1000, that of the link's \
+             own rule (see `ip rule`)"
+        );
+        assert!(code == 2 && line.ends_with(&said), "{rule}: {line}");
+        lab.ip(Host::R, &format!("rule del {rule} priority {priority}"));
+    }
+    lab.ip(Host::R, "-6 rule add lookup main priority 500");
+    let (code, line) = lab.refused(&link("rate_bps = 1e6"));
+    let said = "a rule (priority 500) keeps packets to fd00:2::/64 that come out of the link";
+    assert!(code == 2 && line.contains(said), "{line}");
+}
+
+#[test]
+fn rules_that_leave_the_way_on_behind_a_link_alone_are_allowed() {
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    lab.ip(Host::R, "route add default via 10.0.9.2 dev vb table 100");
+    lab.ip(
+        Host::R,
+        "route add 10.7.0.0/16 via 10.0.1.1 dev va table 102",
+    );
+    for rule in [
+        "iif va lookup main priority 500",
+        "fwmark 1 lookup main priority 501",
+        "oif vb lookup main priority 502",
+        "uidrange 1000-2000 lookup main priority 503",
+        "not from all lookup main priority 504",
+        "not to 10.0.0.0/16 lookup main priority 505",
+        "iif ek-bn lookup 100 priority 506",
+        "iif ek-bn lookup 102 priority 507",
+        "iif ek-bn goto 1000 priority 508",
+        "iif ek-bn lookup main priority 1001",
+        // As wg-quick adds them, with other priorities.
+        "lookup main suppress_prefixlength 0 priority 1100",
+        "not fwmark 51820 lookup 100 priority 1101",
+    ] {
+        lab.ip(Host::R, &format!("rule add {rule}"));
+    }
+    let router = lab.start(BY_FOUR);
+    assert_eq!(router.link()["degraded"], serde_json::Value::Null);
+    forwards(&lab);
 }
