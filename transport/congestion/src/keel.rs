@@ -242,7 +242,6 @@ impl Keel {
     /// TRACK, for each round.
     fn track_round(&mut self, now: Instant, round: &Round) {
         let seen = self.seen(now);
-        self.unmarked_round(&seen, round);
         match self.losses.judge(self.mtu, &seen, round) {
             Verdict::Tolerated => {}
             Verdict::Excess { many } => return self.give_way_to_loss(&seen, round, many),
@@ -262,10 +261,14 @@ impl Keel {
         // A window that is not in use says nothing about the path.
         if !round.is_used {
             self.growth = 0;
-        } else if seen.stands() {
-            self.above_target(&seen);
-        } else {
+        } else if !seen.stands() {
             self.calm(&seen, round.rate);
+        } else if !self.marks.are_known() {
+            self.above_target(&seen);
+        } else if scalable::is_noticed(&seen) {
+            self.ask_for_marks(&seen);
+        } else {
+            self.grow(&seen, round.rate);
         }
     }
 
@@ -397,7 +400,9 @@ impl Controller for Keel {
     fn on_ack(&mut self, ack: &Ack) {
         self.losses.on_acked(ack.bytes);
         if let Some((rtt, queueing)) = self.routers.sample(ack, self.delay.smoothed()) {
+            let before = self.delay.base();
             self.delay.on_rtt(ack.now, rtt, queueing);
+            self.keep_rate(before);
         }
         let (base, bandwidth) = (self.delay.base(), self.rates.bandwidth());
         self.stalls.on_ack(ack, base, bandwidth, self.packet());
@@ -424,7 +429,7 @@ impl Controller for Keel {
             Mode::Track => self.track_round(ack.now, &round),
             Mode::Yield(room) => {
                 let room = *room;
-                self.yield_round(room);
+                self.yield_round(ack.now, room);
             }
             Mode::Hold(_) => self.hold_round(ack.now, &round),
             Mode::Scale => self.scale_round(ack.now, &round),

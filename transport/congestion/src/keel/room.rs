@@ -1,11 +1,18 @@
 //! YIELD: makes room, so that this flow and others see the empty path.
 
+use std::time::Instant;
+
+use super::cubic::BETA;
 use super::search::{COMPARED, FOLLOWS, Reference, Seen};
 use super::{Keel, Mode};
 
 /// YIELD leaves at least this part of the window, for this many rounds.
 const LEAST: f64 = 0.5;
 const ROUNDS: u32 = 2;
+
+/// A classic router's round trips follow the window by more than this, which is less than the part
+/// of the queue that one flow of six has.
+const PART_OF_ONE_FLOW: f64 = 0.15;
 
 /// How the flow makes room.
 #[derive(Debug, Clone, Copy)]
@@ -14,17 +21,35 @@ pub(super) struct Room {
     before: Reference,
     /// Rounds to come.
     rounds: u32,
-    /// If round trips do not follow the window, the one that stands becomes base.
-    asks: bool,
+    /// Whose the queue is: if round trips do not follow the window, the one that stands becomes
+    /// base.
+    asks: Option<Question>,
+}
+
+/// What a queue may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Question {
+    /// Jitter, which spared base, or this flow's.
+    Jitter,
+    /// Of the way back or a longer route, or of a router that marks and is not of L4S.
+    Marks,
 }
 
 impl Keel {
     /// YIELD begins. Where stalls would keep the window, it asks whether the queue is jitter: the
     /// least round trip of 30 s may be one that jitter spared.
     pub(super) fn make_room(&mut self, seen: &Seen) {
-        let empty = seen.base.as_secs_f64() / seen.standing.as_secs_f64();
         let asks = seen.queue() * 2 > seen.target && self.kept() > COMPARED * self.window;
-        let kept = if asks { 0.0 } else { self.kept() };
+        let left = (0.9 * seen.base.as_secs_f64() / seen.standing.as_secs_f64()).max(LEAST);
+        if asks {
+            self.ask(seen, Some(Question::Jitter), left * self.window);
+        } else {
+            self.ask(seen, None, (left * self.window).max(self.kept()));
+        }
+    }
+
+    /// YIELD begins with a window of `window` bytes, to find out what it `asks`.
+    pub(super) fn ask(&mut self, seen: &Seen, asks: Option<Question>, window: f64) {
         self.room_at = seen.now;
         self.mode = Mode::Yield(Room {
             before: Reference {
@@ -34,11 +59,11 @@ impl Keel {
             rounds: ROUNDS,
             asks,
         });
-        self.set_window((self.window * (0.9 * empty).max(LEAST)).max(kept));
+        self.set_window(window);
     }
 
     /// YIELD, for each round.
-    pub(super) fn yield_round(&mut self, room: Room) {
+    pub(super) fn yield_round(&mut self, now: Instant, room: Room) {
         let rounds = room.rounds - 1;
         if rounds > 0 {
             self.mode = Mode::Yield(Room { rounds, ..room });
@@ -47,11 +72,28 @@ impl Keel {
         let (base, standing) = (self.delay.base(), self.delay.standing());
         let followed = room.before.followed(self.window, standing, base);
         let is_small = self.window <= COMPARED * room.before.window;
-        if room.asks && is_small && followed < 1.0 - self.switches.follows(FOLLOWS) {
-            self.delay.rebase();
-        }
+        let least = match room.asks {
+            Some(Question::Marks) => PART_OF_ONE_FLOW,
+            _ => 1.0 - self.switches.follows(FOLLOWS),
+        };
+        let follows = !is_small || followed >= least;
         self.window = room.before.window;
         self.mode = Mode::Track;
         self.search = None;
+        match room.asks {
+            None => {}
+            Some(Question::Jitter) if follows => {}
+            Some(Question::Jitter) => self.delay.rebase(),
+            Some(Question::Marks) if follows => {
+                self.marks.convict(now);
+                self.lower(now, BETA * self.window, self.window);
+            }
+            Some(Question::Marks) => {
+                self.marks.acquit();
+                self.window *= standing.div_duration_f64(base).max(1.0);
+                self.curve = None;
+                self.delay.rebase();
+            }
+        }
     }
 }

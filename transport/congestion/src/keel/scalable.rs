@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use super::cubic::BETA;
 use super::losses::Verdict;
 use super::rate::Round;
+use super::room::Question;
 use super::search::Seen;
 use super::{Keel, Mode, USED};
 use crate::controller::{Ack, Congestion, Controller, EcnMode};
@@ -48,7 +49,13 @@ const MOST_CLASSIC_SHARE: f64 = 0.5;
 /// virtual rounds, but one alone proves nothing: an ACK may have been held back.
 const CLASSIC_ROUNDS: u32 = 4;
 
-/// Then the flow does without L4S for this long.
+/// In TRACK a queue longer than this part of base is tested.
+const NOTICED: f64 = 0.125;
+
+/// Then YIELD tests whose the queue is. What fills the way back may drain during one test by chance.
+const CONVICTIONS: u32 = 2;
+
+/// After these in a row the flow does without L4S for this long.
 const CLASSIC: Duration = Duration::from_secs(60);
 
 /// Marks of one path.
@@ -70,6 +77,8 @@ pub(super) struct Marks {
     clean: u32,
     /// Virtual rounds behind another queue than an L4S router's, less those with such a router's.
     suspicion: u32,
+    /// Tests in a row that confirmed it.
+    evidence: u32,
     /// Until then the flow does without L4S.
     classic_until: Option<Instant>,
 }
@@ -79,8 +88,8 @@ pub(super) struct Marks {
 pub(super) enum Answer {
     /// Continue with this window, in bytes.
     Window(f64),
-    /// The marks are those of another router than an L4S one: they count as a loss.
-    Classic,
+    /// Another router may fill the queue.
+    Suspect,
     /// Marks have ended.
     Ended,
 }
@@ -141,7 +150,20 @@ impl Marks {
     /// A mark while cross traffic fills the queue: the router is not of L4S.
     pub(super) fn set_classic(&mut self, now: Instant) {
         self.classic_until = Some(now + CLASSIC);
-        (self.alpha, self.suspicion) = (None, 0);
+        (self.alpha, self.suspicion, self.evidence) = (None, 0, 0);
+    }
+
+    /// YIELD has shown that the queue is of a router that is not of L4S.
+    pub(super) fn convict(&mut self, now: Instant) {
+        self.evidence += 1;
+        if self.evidence >= CONVICTIONS {
+            self.set_classic(now);
+        }
+    }
+
+    /// YIELD has shown that it is not.
+    pub(super) fn acquit(&mut self) {
+        (self.suspicion, self.evidence) = (0, 0);
     }
 
     /// What an ACK with new marks leaves of a window of `window` bytes.
@@ -170,10 +192,8 @@ impl Marks {
         }
         let share = (self.marked as f64 / self.packets.max(1) as f64).min(1.0);
         self.begin_virtual_round();
-        let is_classic = self.suspect(seen.queue(), path, share, is_used);
-        if self.suspicion >= CLASSIC_ROUNDS {
-            self.set_classic(seen.now);
-            return Answer::Classic;
+        if self.suspect(seen.queue(), path, share, is_used) {
+            return Answer::Suspect;
         }
         let Some(alpha) = self.alpha else {
             self.alpha = Some(share);
@@ -182,9 +202,6 @@ impl Marks {
         self.alpha = Some(alpha + GAIN * (share - alpha));
         if share > 0.0 {
             self.clean = 0;
-            if is_classic {
-                return Answer::Classic;
-            }
         } else {
             self.at_mark += GAIN * (seen.window - self.at_mark).min(0.0);
             self.clean += u32::from(seen.window > self.at_mark);
@@ -201,13 +218,16 @@ impl Marks {
         Answer::Window(seen.window + step * (1.0 - share))
     }
 
-    /// A virtual round of this share of marks is over; returns whether its queue is another
-    /// router's than an L4S router's. Only marks prove that the other router marks. The few packets
-    /// of a window that is not used may all have waited for their ACK.
+    /// A virtual round of this share of marks is over; returns whether YIELD should test whose the
+    /// queue is. Only marks prove that another router than an L4S one marks. The few packets of a
+    /// window that is not used may all have waited for their ACK.
     fn suspect(&mut self, queue: Duration, path: Path, share: f64, is_used: bool) -> bool {
+        if self.suspicion == 0 {
+            self.evidence = 0;
+        }
         let longest = longest(path);
-        let is_classic = is_used && queue > longest && share < MOST_CLASSIC_SHARE;
-        if is_classic {
+        let is_other = is_used && queue > longest && share < MOST_CLASSIC_SHARE;
+        if is_other {
             let most = if share > 0.0 {
                 u32::MAX
             } else {
@@ -218,7 +238,7 @@ impl Marks {
         } else if share > 0.0 {
             self.suspicion = self.suspicion.saturating_sub(1);
         }
-        is_classic
+        is_other && self.suspicion >= CLASSIC_ROUNDS
     }
 
     /// The first share of marks lowers the window at once.
@@ -250,12 +270,21 @@ impl Keel {
         }
     }
 
-    /// TRACK, for each round.
-    pub(super) fn unmarked_round(&mut self, seen: &Seen, round: &Round) {
-        if self.marks.are_known() {
-            let is_used = round.in_flight as f64 >= USED * seen.window;
-            (self.marks).suspect(seen.queue(), self.path(), 0.0, is_used);
+    /// The base was `before`. Where marks are known, base follows queues of the way back: the rate
+    /// stays, and nothing moves from there into the queue of the router that marks.
+    pub(super) fn keep_rate(&mut self, before: Duration) {
+        let base = self.delay.base();
+        if base < before && self.marks.are_known() && matches!(self.mode, Mode::Scale | Mode::Track)
+        {
+            self.set_window(self.window * base.div_duration_f64(before));
         }
+    }
+
+    /// A queue stands that the marks do not explain: YIELD finds out whose it is.
+    pub(super) fn ask_for_marks(&mut self, seen: &Seen) {
+        let empty = 0.9 * seen.base.as_secs_f64() / seen.standing.as_secs_f64();
+        let window = empty.clamp(0.5, BETA) * seen.window;
+        self.ask(seen, Some(Question::Marks), window);
     }
 
     fn path(&self) -> Path {
@@ -283,10 +312,16 @@ impl Keel {
             Answer::Window(window) => {
                 self.window = window.max(minimum_window(self.mtu) as f64);
             }
-            Answer::Classic => self.lower(now, BETA * seen.window, seen.window),
+            Answer::Suspect => self.ask_for_marks(&seen),
             Answer::Ended => self.track(),
         }
     }
+}
+
+/// Whether a queue without marks is worth a test: it is longer than a part of base, which includes
+/// the queues of earlier tests.
+pub(super) fn is_noticed(seen: &Seen) -> bool {
+    seen.queue() > seen.base.mul_f64(NOTICED)
 }
 
 /// The longest queue of an L4S router.

@@ -296,6 +296,20 @@ fn behind_a_router_that_marks_now_and_then_it_leaves_as_ect0_for_a_minute() {
 }
 
 #[test]
+fn behind_an_l4s_router_a_queue_of_the_way_back_costs_neither_l4s_nor_the_rate() {
+    let mut link = l4s_link(RATE, 40, |queue, _| queue > ms(1));
+    link.run(ms(5000));
+    // It grows by 40 ms in 4 s, and drains in a tenth of that.
+    link.back = |time| {
+        let phase = time.as_millis() as u64 % 4400;
+        ms((phase / 100).min((4400 - phase) / 10))
+    };
+    let share = link.run(ms(20_000));
+    assert_eq!(link.keel.ecn(), EcnMode::Scalable);
+    assert!(share > 0.8, "{share}");
+}
+
+#[test]
 fn persistent_congestion_begins_anew_with_two_packets() {
     let mut link = Link::new(RATE, ms(40), ROOM);
     link.run(ms(5000));

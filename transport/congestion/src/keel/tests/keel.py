@@ -170,7 +170,7 @@ class Keel:
         self.ect1, self.packets, self.marked, self.virtual_round = False, 0, 0, 0.0
         self.alpha: Optional[float] = None
         self.reduced: Optional[float] = None
-        self.at_mark, self.clean, self.suspicion = 0.0, 0, 0
+        self.at_mark, self.clean, self.suspicion, self.evidence = 0.0, 0, 0, 0
         self.begin(float(min(10 * mtu, max(2 * mtu, 14720))))
     def begin(self, window: float) -> None:
         """START."""
@@ -179,7 +179,7 @@ class Keel:
         self.search: Optional[Search] = None
         self.curve: Optional[Cubic] = None
         self.making: Optional[Tuple[float, float]] = None  # window and standing before room was made
-        self.asks = False  # whether the queue is jitter
+        self.asks = ""  # whose the queue is: of jitter, or of a router that marks
     # -- measurements ---------------------------------------------------------------------------------
     @property
     def base(self) -> float: return self.base_of.value
@@ -225,7 +225,10 @@ class Keel:
             self.recent.append(rtt)
             self.stands_of.add(now, rtt)
             self.standing = self.stands_of.get(now, self.span) or rtt
+            before = self.base
             self.base_of.add(now, rtt)
+            if self.base < before and self.known and self.state in (State.SCALE, State.TRACK):
+                self.window = max(self.window * self.base / before, 4 * self.packet)
             self.noise.add(now, rtt)
         round = self.round
         round.acked += e["bytes"]
@@ -329,43 +332,54 @@ class Keel:
                 assert self.making
                 window, standing = self.making
                 expected = max(self.base, standing * self.window / window)
-                if self.asks and self.window <= 0.75 * window and followed(standing, self.standing, expected) < 0.3:
-                    self.base_of.set(self.standing)
+                least = 0.15 if self.asks == "marks" else 0.3
+                follows = self.window > 0.75 * window or followed(standing, self.standing, expected) >= least
                 self.window, self.making, self.search = window, None, None
                 self.state = State.TRACK
+                if self.asks == "marks" and follows:
+                    self.evidence += 1
+                    if self.evidence >= 2: self.classic()
+                    self.cut(now)
+                elif self.asks and not follows:
+                    if self.asks == "marks":
+                        self.suspicion = self.evidence = 0
+                        self.window *= max(self.standing / self.base, 1.0)
+                        self.curve = None
+                    self.base_of.set(self.standing)
         elif self.state is State.HOLD:
             self.judge(True)
             self.hold_round(now, round)
     def track_round(self, now: float, round: Round) -> None:
         packet, target, stands = self.packet, self.target, self.stands  # as the round ended
-        if self.ect1 and self.alpha is not None: self.suspect(0.0, round)
         if self.answer_losses(now, round, stands): return
         if not round.is_lossy: self.part = min(1.005 * self.part, 1.0)
         elif 2 * self.queue > target: self.part = max(0.85 * self.part, 0.4)
         if not round.is_used: self.growth = 0
-        elif stands:
-            self.growth = 0; self.above_target(now, target)
+        elif stands and not self.known: self.growth = 0; self.above_target(now, target)
+        elif stands and self.queue > self.base / 8: self.ask_for_marks(now)
+        elif stands: self.grow(now, round, target)
         elif self.room_is_due(now):
-            self.make_room(now)
-            share = max(0.9 * self.base / self.standing, 0.5)
             kept = min(self.window, self.floor)
-            self.asks = 2 * self.queue > target and kept > 0.75 * self.window
+            self.asks = "jitter" if 2 * self.queue > target and kept > 0.75 * self.window else ""
+            share = max(0.9 * self.base / self.standing, 0.5)
+            self.make_room(now)
             self.window = max(self.window * share, 4 * packet, 0.0 if self.asks else kept)
             self.state = State.YIELD
         elif self.queue < 0.75 * target:
             self.ease()
-            self.growth += 1
-            row = min(self.growth, 16 if 2 * self.queue < target else 4)
-            step = max(packet, min(2 ** (row - 1) * packet,
-                                   self.window / (16 if self.ect1 and self.alpha is not None else 4),
-                                   400 * packet))
-            floor = self.floor * min(round.rate / self.bw, 1.0) if self.bw > 0 else 0.0
-            goal = max(self.window + step, min(2 * self.window, floor))
-            if self.curve:
-                limit = self.curve.w_max if self.window >= 10 * packet else math.inf
-                goal = min(goal, max(self.window, self.curve.at(now, self.standing, limit)))
-            self.window = goal
+            self.grow(now, round, target)
         else: self.growth = 0
+    def grow(self, now: float, round: Round, target: float) -> None:
+        packet = self.packet
+        self.growth += 1
+        row = min(self.growth, 16 if 2 * self.queue < target else 4)
+        step = max(packet, min(2 ** (row - 1) * packet, self.window / (16 if self.known else 4), 400 * packet))
+        floor = self.floor * min(round.rate / self.bw, 1.0) if self.bw > 0 else 0.0
+        goal = max(self.window + step, min(2 * self.window, floor))
+        if self.curve:
+            limit = self.curve.w_max if self.window >= 10 * packet else math.inf
+            goal = min(goal, max(self.window, self.curve.at(now, self.standing, limit)))
+        self.window = goal
     def room_is_due(self, now: float) -> bool:
         """Asking uses up the first room."""
         age = self.old
@@ -442,7 +456,13 @@ class Keel:
         before = self.window
         self.window = max(0.7 * before, self.min_window)
         self.curve, self.growth = Cubic(now, self.window, before, self.packet), 0
-    def classic(self) -> None: self.alpha, self.suspicion = None, 0
+    @property
+    def known(self) -> bool: return self.ect1 and self.alpha is not None
+    def classic(self) -> None: self.alpha, self.suspicion, self.evidence = None, 0, 0
+    def ask_for_marks(self, now: float) -> None:
+        self.make_room(now)
+        self.asks, self.state = "marks", State.YIELD
+        self.window = max(min(max(0.9 * self.base / self.standing, 0.5), 0.7) * self.window, 4 * self.packet)
     def marks(self, e: dict) -> None:
         now, self.ect1 = e["now"], e["ect1"]
         answered = self.reduced is not None and e["sent"] <= self.reduced
@@ -457,7 +477,8 @@ class Keel:
                 self.reduced, self.at_mark = now, self.window
                 self.window = max((1 - self.alpha / 2) * self.window, self.min_window)
     def suspect(self, share: float, round: Round) -> bool:
-        """Whether the queue is another router's."""
+        """Whether YIELD should test whose the queue is."""
+        if self.suspicion == 0: self.evidence = 0
         longest = 0.002 + self.jitter + 3 * self.packet / max(self.bw, self.packet)
         is_used = round.in_flight >= 0.5 * self.window
         other = is_used and self.queue > longest and share < 0.5
@@ -465,7 +486,7 @@ class Keel:
             self.suspicion += min(int(self.queue / longest), 3)
             if share == 0: self.suspicion = min(self.suspicion, 3)
         elif share > 0: self.suspicion = max(self.suspicion - 1, 0)
-        return other
+        return other and self.suspicion >= 4
     def scale_round(self, now: float, round: Round) -> None:
         assert self.srtt is not None
         if not self.ect1: self.track(); return
@@ -474,16 +495,13 @@ class Keel:
         if self.virtual_round < 0.025: return
         share = min(self.marked / max(self.packets, 1), 1.0)
         self.new_virtual_round()
-        other = self.suspect(share, round)
-        if self.suspicion >= 4: self.classic(); self.cut(now); return
+        if self.suspect(share, round): self.ask_for_marks(now); return
         if self.alpha is None:
             self.alpha, self.reduced, self.at_mark = share, now, self.window
             self.window = max((1 - share / 2) * self.window, self.min_window)
             return
         self.alpha += (share - self.alpha) / 16
-        if share > 0:
-            self.clean = 0
-            if other: self.cut(now); return
+        if share > 0: self.clean = 0
         else:
             self.at_mark += min(self.window - self.at_mark, 0.0) / 16
             if self.window > self.at_mark: self.clean += 1

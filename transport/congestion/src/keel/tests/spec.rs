@@ -12,7 +12,7 @@ use super::*;
 /// packets of which one is lost, and what changes after five seconds.
 type Path = (&'static str, f64, u64, f64, Option<u64>, fn(&mut Link));
 
-const PATHS: [Path; 25] = [
+const PATHS: [Path; 26] = [
     ("clean", RATE, 40, ROOM, None, |_| {}),
     ("slow", 60_000.0, 40, ROOM, None, |_| {}),
     ("short", 12_500_000.0, 5, 100.0, None, |_| {}),
@@ -39,6 +39,9 @@ const PATHS: [Path; 25] = [
     ("L4S", RATE, 40, ROOM, None, |_| {}),
     ("L4S, loss", RATE, 20, ROOM, Some(100), |_| {}),
     ("L4S, faster", RATE, 80, ROOM, None, |link| link.rate *= 3.0),
+    ("L4S, way back", RATE, 40, ROOM, None, |link| {
+        link.back = |time| ms((time.as_millis() as u64 % 4400 / 100).min(36));
+    }),
     ("marks of CoDel", RATE, 40, ROOM, None, |link| {
         link.marks = Some(|queue, number| queue > ms(5) && number.is_multiple_of(40));
         link.join(80);
