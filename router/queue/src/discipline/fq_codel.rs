@@ -56,12 +56,7 @@ pub(super) const ROW: DisciplineRow = Row {
             1 << 16,
             Some(FLOWS),
         ),
-        SpecParameter::choice(
-            "hosts",
-            "hosts of which end have equal shares, whatever their numbers of flows; true: of both",
-            &["false", "true", "source", "destination"],
-            Some("false"),
-        ),
+        HOSTS,
     ],
     build: |values, _| {
         let flows: usize = values.count("flows");
@@ -74,6 +69,14 @@ pub(super) const ROW: DisciplineRow = Row {
         }))
     },
 };
+
+/// Whether hosts take turns.
+pub(super) const HOSTS: SpecParameter = SpecParameter::choice(
+    "hosts",
+    "hosts of which end have equal shares, whatever their numbers of flows; true: of both",
+    &["false", "true", "source", "destination"],
+    Some("false"),
+);
 
 /// The discipline.
 #[derive(Debug, Clone)]

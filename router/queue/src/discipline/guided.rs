@@ -58,14 +58,21 @@ static OTHERS: &[DisciplineRow] = &[fq_codel::ROW, drop_tail::ROW];
 pub(super) const ROW: DisciplineRow = Row {
     name: "guided",
     summary: "flows with path headers, and all others, in turn by their numbers",
-    parameters: &[SpecParameter::choice(
-        "others",
-        "discipline of the flows without path headers",
-        &[fq_codel::ROW.name, drop_tail::ROW.name],
-        Some(fq_codel::ROW.name),
-    )],
+    parameters: &[
+        SpecParameter::choice(
+            "others",
+            "discipline of the flows without path headers",
+            &[fq_codel::ROW.name, drop_tail::ROW.name],
+            Some(fq_codel::ROW.name),
+        ),
+        fq_codel::HOSTS,
+    ],
     build: |values, limit| {
-        let (row, values) = evenkeel_spec::find("discipline", OTHERS, values.word("others"))?;
+        let mut others = values.word("others").to_owned();
+        if others == fq_codel::ROW.name {
+            others = format!("{others}:hosts={}", values.word("hosts"));
+        }
+        let (row, values) = evenkeel_spec::find("discipline", OTHERS, &others)?;
         let others = (row.build)(&values, limit)?;
         Ok(Box::new(Config { others }))
     },
@@ -178,6 +185,10 @@ impl Discipline for Guided {
 
     fn reads_headers(&self) -> bool {
         true
+    }
+
+    fn tells_hosts_apart(&self) -> bool {
+        self.others.tells_hosts_apart()
     }
 
     fn classify(&mut self, meta: &PacketMeta, sender: Sender) -> usize {

@@ -51,8 +51,11 @@ const FIRST_OTHER: u16 = 100;
 
 const FLOWS_OF_A_HOST: u16 = 1000;
 
+/// From here on all flows send no headers.
+const FIRST_HOST_OF_OTHERS: u16 = 10 * FLOWS_OF_A_HOST;
+
 fn sends_headers(flow: u16) -> bool {
-    !(FIRST_OTHER..FLOWS_OF_A_HOST).contains(&flow)
+    !(FIRST_OTHER..FLOWS_OF_A_HOST).contains(&flow) && flow < FIRST_HOST_OF_OTHERS
 }
 
 fn packet(flow: u16, number: u64, bytes: u32) -> Packet<Numbered> {
@@ -293,6 +296,26 @@ fn a_flow_with_a_class_to_itself_gains_nothing_by_claiming_to_be_guided() {
     let mut port = port_with("guided", Limit::packets(200), Vec::new());
     let share = guided_share(&run(&mut port, &senders, 1000, 5000));
     assert!(share < 0.21, "{share}");
+}
+
+#[test]
+fn where_hosts_take_turns_one_with_a_new_port_for_each_packet_leaves_another_its_half() {
+    let share = |spec| {
+        let hops = (0..3000).map(|time| {
+            sends(
+                FIRST_HOST_OF_OTHERS + time,
+                0.5,
+                time.into()..u64::from(time) + 1,
+            )
+        });
+        let mut senders: Vec<_> = hops.collect();
+        senders.push(sends(FIRST_OTHER, 0.9, 0..3000));
+        let mut port = port_with(spec, Limit::packets(200), Vec::new());
+        let left = run(&mut port, &senders, 1000, 3000);
+        left.iter().filter(|(flow, _)| *flow == FIRST_OTHER).count() as f64 / left.len() as f64
+    };
+    let (with, without) = (share("guided:hosts=source"), share("guided"));
+    assert!(with > 0.45 && without < 0.1, "{with} {without}");
 }
 
 #[test]
