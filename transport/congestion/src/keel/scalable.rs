@@ -13,7 +13,7 @@ use super::losses::Verdict;
 use super::rate::Round;
 use super::room::Question;
 use super::search::Seen;
-use super::{Keel, Mode, USED};
+use super::{Keel, LEAST_PACKETS, Mode, USED};
 use crate::controller::{Ack, Congestion, Controller, EcnMode};
 use crate::window::minimum_window;
 
@@ -276,7 +276,8 @@ impl Keel {
         let base = self.delay.base();
         if base < before && self.marks.are_known() && matches!(self.mode, Mode::Scale | Mode::Track)
         {
-            self.set_window(self.window * base.div_duration_f64(before));
+            let least = self.window.min(LEAST_PACKETS * self.packet());
+            self.window = (self.window * base.div_duration_f64(before)).max(least);
         }
     }
 

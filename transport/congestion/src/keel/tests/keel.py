@@ -228,7 +228,7 @@ class Keel:
             before = self.base
             self.base_of.add(now, rtt)
             if self.base < before and self.known and self.state in (State.SCALE, State.TRACK):
-                self.window = max(self.window * self.base / before, 4 * self.packet)
+                self.window = max(self.window * self.base / before, min(self.window, 4 * self.packet))
             self.noise.add(now, rtt)
         round = self.round
         round.acked += e["bytes"]
