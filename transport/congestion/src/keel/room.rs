@@ -10,8 +10,8 @@ use super::{Keel, Mode};
 const LEAST: f64 = 0.5;
 const ROUNDS: u32 = 2;
 
-/// A classic router's round trips follow the window by more than this, which is less than the part
-/// of the queue that one flow of six has.
+/// A queue that shrinks by more than this part of what the window gives up is shared by the flow:
+/// one of six equal flows has a sixth of it.
 const PART_OF_ONE_FLOW: f64 = 0.15;
 
 /// How the flow makes room.
@@ -21,17 +21,16 @@ pub(super) struct Room {
     before: Reference,
     /// Rounds to come.
     rounds: u32,
-    /// Whose the queue is: if round trips do not follow the window, the one that stands becomes
-    /// base.
+    /// If it asks and round trips do not follow the window, the one that stands becomes base.
     asks: Option<Question>,
 }
 
-/// What a queue may be.
+/// What YIELD is to find out.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Question {
-    /// Jitter, which spared base, or this flow's.
+    /// Is the queue this flow's, or does jitter look like one?
     Jitter,
-    /// Of the way back or a longer route, or of a router that marks and is not of L4S.
+    /// Does the router that marks have the queue, or is it on the way back, or the route longer?
     Marks,
 }
 

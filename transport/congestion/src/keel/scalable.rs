@@ -3,8 +3,9 @@
 //!
 //! A router with a queue for L4S marks all that waits there for longer than about a millisecond. So
 //! a queue that stands for longer while fewer than half of the packets are marked is another one:
-//! of a router that marks now and then, and expects an answer as to a loss. There the flow leaves
-//! as ECT(0), and asks again after a minute.
+//! of a router that marks now and then and expects an answer as to a loss, or of the way back. The
+//! first shrinks with the window, the second does not, and YIELD tests that. Behind a router that
+//! marks now and then the flow leaves as ECT(0), and asks again after a minute.
 
 use std::time::{Duration, Instant};
 
@@ -52,10 +53,11 @@ const CLASSIC_ROUNDS: u32 = 4;
 /// In TRACK a queue longer than this part of base is tested.
 const NOTICED: f64 = 0.125;
 
-/// Then YIELD tests whose the queue is. What fills the way back may drain during one test by chance.
+/// This many tests in a row must show a queue that shrinks with the window: during one of them the
+/// queue of the way back may drain by chance.
 const CONVICTIONS: u32 = 2;
 
-/// After these in a row the flow does without L4S for this long.
+/// Behind a classic router the flow does without L4S for this long.
 const CLASSIC: Duration = Duration::from_secs(60);
 
 /// Marks of one path.

@@ -169,7 +169,7 @@ fn subscriber(directory: &Path, relay: &str, output: &str) -> Result<Process> {
     Ok(Process(subscriber))
 }
 
-/// A way to `relay` whose packets back take their time: where to find it.
+/// Starts a proxy to `relay` that sends what comes back at [`SLOW_BPS`]; returns its address.
 fn slow_link(relay: SocketAddr) -> Result<SocketAddr> {
     let (near, far) = (
         UdpSocket::bind("127.0.0.1:0")?,
