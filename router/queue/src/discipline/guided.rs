@@ -68,9 +68,13 @@ pub(super) const ROW: DisciplineRow = Row {
         fq_codel::HOSTS,
     ],
     build: |values, limit| {
-        let mut others = values.word("others").to_owned();
+        let (mut others, hosts) = (values.word("others").to_owned(), values.word("hosts"));
         if others == fq_codel::ROW.name {
-            others = format!("{others}:hosts={}", values.word("hosts"));
+            others = format!("{others}:hosts={hosts}");
+        } else if hosts != "false" {
+            return Err(
+                values.refusal("hosts take turns in fq-codel alone; leave out hosts or others")
+            );
         }
         let (row, values) = evenkeel_spec::find("discipline", OTHERS, &others)?;
         let others = (row.build)(&values, limit)?;

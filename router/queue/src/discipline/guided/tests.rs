@@ -319,6 +319,13 @@ fn where_hosts_take_turns_one_with_a_new_port_for_each_packet_leaves_another_its
 }
 
 #[test]
+fn hosts_of_others_in_one_queue_take_no_turns() {
+    let error =
+        crate::discipline::discipline("guided:others=drop-tail,hosts=true", Limit::packets(9));
+    assert!(error.is_err());
+}
+
+#[test]
 fn others_that_fill_the_queue_do_not_make_guided_flows_lose_packets() {
     let mut port = port_with("guided:others=drop-tail", Limit::packets(20), Vec::new());
     let senders = [sends(1, 2.2, 0..3000), sends(FIRST_OTHER, 0.3, 0..3000)];
