@@ -84,8 +84,9 @@ impl Keel {
             Some(Question::Jitter) if follows => {}
             Some(Question::Jitter) => self.delay.rebase(),
             Some(Question::Marks) if follows => {
-                self.marks.convict(now);
-                self.lower(now, BETA * self.window, self.window);
+                if self.marks.convict(now) {
+                    self.lower(now, BETA * self.window, self.window);
+                }
             }
             Some(Question::Marks) => {
                 self.marks.acquit();

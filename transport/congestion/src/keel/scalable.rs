@@ -9,7 +9,6 @@
 
 use std::time::{Duration, Instant};
 
-use super::cubic::BETA;
 use super::losses::Verdict;
 use super::rate::Round;
 use super::room::Question;
@@ -53,9 +52,12 @@ const CLASSIC_ROUNDS: u32 = 4;
 /// In TRACK a queue longer than this part of base is tested.
 const NOTICED: f64 = 0.125;
 
-/// This many tests in a row must show a queue that shrinks with the window: during one of them the
-/// queue of the way back may drain by chance.
-const CONVICTIONS: u32 = 2;
+/// A test leaves this part of the window for two rounds.
+const TESTED: f64 = 0.5;
+
+/// This many tests in a row must show a queue that shrinks with the window: during one or two of
+/// them the queue of the way back may drain by chance.
+const CONVICTIONS: u32 = 3;
 
 /// Behind a classic router the flow does without L4S for this long.
 const CLASSIC: Duration = Duration::from_secs(60);
@@ -155,15 +157,18 @@ impl Marks {
         (self.alpha, self.suspicion, self.evidence) = (None, 0, 0);
     }
 
-    /// YIELD has shown that the queue is of a router that is not of L4S.
-    pub(super) fn convict(&mut self, now: Instant) {
+    /// YIELD has shown a queue that shrinks with the window; returns whether that is enough to take
+    /// the router for one that is not of L4S.
+    pub(super) fn convict(&mut self, now: Instant) -> bool {
         self.evidence += 1;
-        if self.evidence >= CONVICTIONS {
+        let is_classic = self.evidence >= CONVICTIONS;
+        if is_classic {
             self.set_classic(now);
         }
+        is_classic
     }
 
-    /// YIELD has shown that it is not.
+    /// YIELD has shown a queue that does not.
     pub(super) fn acquit(&mut self) {
         (self.suspicion, self.evidence) = (0, 0);
     }
@@ -240,7 +245,7 @@ impl Marks {
         } else if share > 0.0 {
             self.suspicion = self.suspicion.saturating_sub(1);
         }
-        is_other && self.suspicion >= CLASSIC_ROUNDS
+        is_other && (self.suspicion >= CLASSIC_ROUNDS || self.evidence > 0)
     }
 
     /// The first share of marks lowers the window at once.
@@ -285,9 +290,7 @@ impl Keel {
 
     /// A queue stands that the marks do not explain: YIELD finds out whose it is.
     pub(super) fn ask_for_marks(&mut self, seen: &Seen) {
-        let empty = 0.9 * seen.base.as_secs_f64() / seen.standing.as_secs_f64();
-        let window = empty.clamp(0.5, BETA) * seen.window;
-        self.ask(seen, Some(Question::Marks), window);
+        self.ask(seen, Some(Question::Marks), TESTED * seen.window);
     }
 
     fn path(&self) -> Path {

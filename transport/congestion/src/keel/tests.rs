@@ -281,7 +281,7 @@ fn behind_a_router_that_marks_now_and_then_it_leaves_as_ect0_for_a_minute() {
     let mut link = l4s_link(RATE, 40, |queue, number| {
         queue > ms(5) && number.is_multiple_of(40)
     });
-    link.join(80);
+    link.join(60);
     let found = (0..20).find(|_| {
         link.run(ms(100));
         link.keel.ecn() == EcnMode::Classic

@@ -338,8 +338,7 @@ class Keel:
                 self.state = State.TRACK
                 if self.asks == "marks" and follows:
                     self.evidence += 1
-                    if self.evidence >= 2: self.classic()
-                    self.cut(now)
+                    if self.evidence >= 3: self.classic(); self.cut(now)
                 elif self.asks and not follows:
                     if self.asks == "marks":
                         self.suspicion = self.evidence = 0
@@ -462,7 +461,7 @@ class Keel:
     def ask_for_marks(self, now: float) -> None:
         self.make_room(now)
         self.asks, self.state = "marks", State.YIELD
-        self.window = max(min(max(0.9 * self.base / self.standing, 0.5), 0.7) * self.window, 4 * self.packet)
+        self.window = max(0.5 * self.window, 4 * self.packet)
     def marks(self, e: dict) -> None:
         now, self.ect1 = e["now"], e["ect1"]
         answered = self.reduced is not None and e["sent"] <= self.reduced
@@ -486,7 +485,7 @@ class Keel:
             self.suspicion += min(int(self.queue / longest), 3)
             if share == 0: self.suspicion = min(self.suspicion, 3)
         elif share > 0: self.suspicion = max(self.suspicion - 1, 0)
-        return other and self.suspicion >= 4
+        return other and (self.suspicion >= 4 or self.evidence > 0)
     def scale_round(self, now: float, round: Round) -> None:
         assert self.srtt is not None
         if not self.ect1: self.track(); return
