@@ -8,6 +8,7 @@ mod compare;
 mod confinement;
 mod controllers;
 mod cpu;
+mod ecn;
 mod failure;
 mod live;
 mod net;

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::{Controllers, Observer, Pacing, ResumeToken, SharedFactory};
+use evenkeel::{Controllers, EcnMode, EcnUse, Observer, Pacing, ResumeToken, SharedFactory};
 use quinn::udp::{UdpSockRef, UdpSocketState};
 use quinn::{
     ClientConfig, Endpoint, EndpointConfig, QlogConfig, Runtime, ServerConfig, TokioRuntime,
@@ -15,7 +15,7 @@ use quinn::{
 
 use super::address::HostPort;
 use super::args::TransportArgs;
-use super::failure::{Failure, plain};
+use super::failure::{Failure, plain, say};
 use crate::bulk::TransportSettings;
 use crate::path::HeaderUse;
 use crate::trace::{TraceError, Traces, Waiting};
@@ -117,6 +117,12 @@ impl Transport {
         let wrong = |error| Failure::usage(error, "write --controller NAME or NAME:KEY=VALUE,...");
         let controller = controllers.factory(&args.controller).map_err(wrong)?;
         let headers = args.headers(unasked, controllers).map_err(wrong)?;
+        if args.ecn == EcnUse::L4s && !answers_marks(&controller) {
+            say(&format!(
+                "evenkeel: --ecn l4s: {} sends ECT(0) as before; keel answers the marks of L4S",
+                args.controller
+            ));
+        }
         if let Some(directory) = qlog {
             create_qlog_directory(directory)?;
         }
@@ -228,6 +234,12 @@ impl Transport {
         self.evenkeel
             .bind_socket(EndpointConfig::default(), server, socket)
     }
+}
+
+/// Whether the packets of `factory`'s controllers may leave as ECT(1).
+fn answers_marks(factory: &SharedFactory) -> bool {
+    let build = factory.own();
+    build.is_some_and(|build| build(TokioRuntime.now(), 1200).ecn() == EcnMode::Scalable)
 }
 
 /// Creates the directory of traces if need be.

@@ -95,6 +95,16 @@ fn json_has_every_figure_and_lines_come_each_interval() {
 }
 
 #[test]
+fn a_viewer_says_with_which_codepoints_packets_came() {
+    let server = Server::stream(&["--ecn", "l4s"]);
+    let text = success(client(&server, &["--time", "0.5"]));
+    let line = text.lines().find(|line| line.starts_with("ECN, packets "));
+    assert!(line.is_some_and(|line| line.ends_with(" ECT(1)")), "{text}");
+    let view = json(&success(client(&server, &["--time", "0.5", "--json"])));
+    assert!(view["ecn"]["back"]["ect1"].as_u64() > Some(0), "{view}");
+}
+
+#[test]
 fn a_fixed_delay_is_kept_and_told() {
     let server = Server::stream(&["--fixed", "--bitrate", "1M"]);
     let arguments = ["--time", "1.5", "--latency", "300ms"];

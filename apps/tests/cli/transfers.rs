@@ -451,3 +451,14 @@ fn a_server_is_found_at_the_second_address_of_its_name() {
     command.args(["--pin", &server.pin, "--bytes", "1kB", "--no-pings"]);
     success(command.output().unwrap());
 }
+
+#[test]
+fn that_a_controller_does_not_answer_l4s_marks_is_said() {
+    let server = Server::bulk(&[]);
+    for (controller, says) in [("keel", false), ("reno", true), ("cubic", true)] {
+        let arguments = ["--bytes", "1kB", "--ecn", "l4s", "--controller", controller];
+        let output = client(&server, &arguments);
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(words.contains("sends ECT(0)"), says, "{words}");
+    }
+}

@@ -10,7 +10,6 @@ use futures_util::future::join_all;
 use quinn::{Connection, Runtime, TokioRuntime};
 
 use super::args::ClientArgs;
-use super::ecn::EcnRecord;
 use super::files::{FileSink, FileSource, StandardOutput, standard_input};
 use super::memories::Memories;
 use super::output::{ClientResult, Interval, PathRecord, lines};
@@ -19,6 +18,7 @@ use crate::bulk::{
 };
 use crate::cli::client::Client;
 use crate::cli::cpu::cpu_time;
+use crate::cli::ecn::EcnRecord;
 use crate::cli::failure::{Failure, say};
 use crate::cli::live::follow;
 use crate::cli::net::{BULK, Transport};

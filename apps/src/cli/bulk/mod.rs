@@ -3,7 +3,6 @@
 pub(super) mod args;
 pub(super) mod client;
 pub(super) mod compare;
-mod ecn;
 mod files;
 pub(super) mod memories;
 mod output;

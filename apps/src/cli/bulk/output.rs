@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use super::ecn::EcnRecord;
 use crate::bulk::{Direction, Outcome, PingReport, Quantiles, Report};
+use crate::cli::ecn::EcnRecord;
 use crate::cli::output::{Record, SampleLists, SenderInterval};
 use crate::cli::series::{Span, show_span};
 use crate::cli::units::{show_bytes, show_rate, show_some_rate};
@@ -272,7 +272,7 @@ fn table(
         table += &headers(path);
     }
     if let Some(ecn) = ecn {
-        table += &ecn.text();
+        table += &format!("{:<18}{}\n", "ECN, packets", ecn.text());
     }
     table += &match &outcome.receiver.checksum {
         Some(checksum) => format!("verified, {checksum}"),

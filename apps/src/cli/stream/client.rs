@@ -16,6 +16,7 @@ use super::plot::draw;
 use super::system::{descriptor, wall_clock};
 use crate::AppError;
 use crate::cli::client::{Client, Failed};
+use crate::cli::ecn::EcnRecord;
 use crate::cli::failure::{Failure, say};
 use crate::cli::live::follow;
 use crate::cli::net::{STREAM, Transport};
@@ -255,6 +256,7 @@ impl Watch<'_> {
             latency_ms: self.args.latency.map(milliseconds),
             omit_s: self.args.omit.as_secs_f64(),
             report: self.viewing.report(now),
+            ecn: EcnRecord::of(&lock(&self.connection)),
         })
     }
 

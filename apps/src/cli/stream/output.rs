@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::cli::ecn::EcnRecord;
 use crate::cli::output::{Record, SampleLists, SenderInterval};
 use crate::cli::series::{Span, show_span};
 use crate::cli::units::{show_bytes, show_rate, show_some_rate};
@@ -34,6 +35,7 @@ pub(crate) struct View {
     pub(crate) latency_ms: Option<f64>,
     pub(crate) omit_s: f64,
     pub(crate) report: Option<ViewReport>,
+    pub(crate) ecn: Option<EcnRecord>,
 }
 
 /// One interval of a server's viewer.
@@ -65,6 +67,7 @@ pub(crate) struct Viewer {
     pub(crate) packets_sent: u64,
     pub(crate) packets_lost: u64,
     pub(crate) path: Option<HeaderReport>,
+    pub(crate) ecn: Option<EcnRecord>,
 }
 
 #[derive(Debug, Serialize)]
@@ -97,7 +100,9 @@ impl Record for View {
     fn text(&self) -> String {
         let report = self.report.as_ref();
         let report = report.filter(|report| report.frames.received > 0);
-        report.map_or(String::new(), |report| table(report, self.latency_ms))
+        report.map_or(String::new(), |report| {
+            table(report, self.latency_ms, self.ecn.as_ref())
+        })
     }
 }
 
@@ -124,8 +129,11 @@ impl Record for Viewer {
             0 => String::new(),
             _ => format!(", {} bitrate switches", self.sent.bitrate_switches),
         };
+        let ecn = self.ecn.as_ref().map_or(String::new(), |ecn| {
+            format!("\n{}: ECN, packets {}", self.viewer, ecn.text())
+        });
         format!(
-            "{}: {} of {} frames of all tracks in {:.1} s, {}, {} cancelled{switches}",
+            "{}: {} of {} frames of all tracks in {:.1} s, {}, {} cancelled{switches}{ecn}",
             self.viewer,
             self.sent.frames_sent,
             self.sent.frames_captured,
@@ -147,7 +155,7 @@ pub(crate) fn show_delay(seen: &Snapshot) -> String {
 }
 
 /// Formats a viewer's figures for people; `latency_ms` is a fixed delay.
-fn table(report: &ViewReport, latency_ms: Option<f64>) -> String {
+fn table(report: &ViewReport, latency_ms: Option<f64>, ecn: Option<&EcnRecord>) -> String {
     let mut text = String::new();
     let mut line = |name: &str, figures: String| text += &format!("{name:<16}{figures}\n");
     let frames = &report.frames;
@@ -259,6 +267,9 @@ fn table(report: &ViewReport, latency_ms: Option<f64>) -> String {
     if !variation.is_empty() {
         line("rate's CoV", variation.join(", "));
     }
+    if let Some(ecn) = ecn {
+        line("ECN, packets", ecn.text());
+    }
     text.trim_end().to_owned()
 }
 
@@ -337,7 +348,7 @@ mod tests {
                 error_ms: 1.0,
             },
         };
-        let table = table(&report, Some(250.0));
+        let table = table(&report, Some(250.0), None);
         assert_eq!(table.lines().count(), 7);
         let queued = format!("path's delay varied: {} (100 %)\n", u64::MAX);
         assert!(table.contains(&queued), "{table}");

@@ -21,6 +21,7 @@ use crate::bulk::packets_sent;
 use crate::cli::address::unmapped;
 use crate::cli::args::SampleArgs;
 use crate::cli::controllers::Allowed;
+use crate::cli::ecn::EcnRecord;
 use crate::cli::failure::{Failure, say};
 use crate::cli::net::{STREAM, Transport};
 use crate::cli::output::Record;
@@ -186,6 +187,7 @@ impl Host for Viewers {
             packets_sent: packets_sent(&stats),
             packets_lost: stats.path.lost_packets,
             path: HeaderReport::of(connection),
+            ecn: EcnRecord::of(connection),
         };
         // Nobody listens once the server stops.
         let _ = self.report.send(Event::Ended(viewer, failure));

@@ -4,7 +4,7 @@ use evenkeel::{Context, EcnCounts, EcnFault, EcnMode};
 use quinn::Connection;
 use serde::Serialize;
 
-/// ECN of one connection, as its client knows it at the end.
+/// ECN of one connection, as this side knows it at the end.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(crate) struct EcnRecord {
     /// As what this side's packets leave at last: `ect0`, `ect1`; `None` for not ECN-capable.
@@ -42,7 +42,7 @@ impl EcnRecord {
         })
     }
 
-    /// Formats a line for people.
+    /// Formats it for people.
     pub(crate) fn text(&self) -> String {
         let why = match self.why {
             Some(EcnFault::Unconfirmed) => "; the path or the other side does not take ECN",
@@ -55,7 +55,7 @@ impl EcnRecord {
             _ => "",
         };
         let (there, back) = (self.there.text(), self.back.text());
-        format!("{:<18}there {there}, back {back}{why}\n", "ECN, packets")
+        format!("there {there}, back {back}{why}")
     }
 }
 
@@ -102,11 +102,11 @@ mod tests {
         };
         assert_eq!(
             record(some, None).text(),
-            "ECN, packets      there 1200 ECT(1) and 7 marked, back none\n"
+            "there 1200 ECT(1) and 7 marked, back none"
         );
         assert_eq!(
             record(none, Some(EcnFault::Unconfirmed)).text(),
-            "ECN, packets      there none, back none; the path or the other side does not take ECN\n"
+            "there none, back none; the path or the other side does not take ECN"
         );
         let fallen_back = EcnRecord {
             sends: Some("ect0"),
@@ -114,8 +114,8 @@ mod tests {
         };
         assert_eq!(
             fallen_back.text(),
-            "ECN, packets      there 1200 ECT(1) and 7 marked, back none; the marks are a classic \
-             router's, as keel judges: ECT(1) is tried again after 60 s\n"
+            "there 1200 ECT(1) and 7 marked, back none; the marks are a classic router's, as keel \
+             judges: ECT(1) is tried again after 60 s"
         );
     }
 }
