@@ -68,7 +68,8 @@ pub trait Discipline: Debug + Send {
         true
     }
 
-    /// Whether [`Sender::host`] is made use of: the port then looks for path headers.
+    /// Whether [`Sender::host`] and [`Sender::has_header`] are made use of: the port then looks for path
+    /// headers.
     fn reads_headers(&self) -> bool {
         false
     }
@@ -129,9 +130,11 @@ pub trait Discipline: Debug + Send {
 pub struct Sender {
     /// A keyed hash of its flow; `None` if the port has one queue alone, or the flow cannot be told.
     pub flow: Option<u64>,
-    /// A keyed hash of its host, by its source address (of IPv6 the first 64 bits), if the packet has
-    /// a path header that may be stamped; `None` if it has none, or the discipline reads none.
+    /// A keyed hash of its host, by its source address (of IPv6 the first 64 bits); `None` if the
+    /// discipline [reads no headers](Discipline::reads_headers).
     pub host: Option<u64>,
+    /// The packet has a path header that may be stamped.
+    pub has_header: bool,
     /// Keyed hashes of the hosts that it comes from and goes to; `None` if the discipline does not
     /// [tell hosts apart](Discipline::tells_hosts_apart).
     pub ends: Option<[u64; 2]>,

@@ -156,12 +156,17 @@ impl<P: Carrier> Port<P> {
         let flow = key.map(|(hasher, flow)| hasher.hash(flow.as_bytes()));
         let carried = self.reads_headers.then(|| packet.payload.path_header());
         let has_header = matches!(carried, Some(Ok(_)));
-        let host = key.filter(|_| has_header && self.discipline.reads_headers());
+        let host = key.filter(|_| self.discipline.reads_headers());
         let host = host.map(|(hasher, flow)| hasher.hash(flow.host()));
         let ends = key.filter(|_| self.discipline.tells_hosts_apart());
         let ends =
             ends.map(|(hasher, flow)| [flow.host(), flow.peer()].map(|end| hasher.hash(end)));
-        let sender = Sender { flow, host, ends };
+        let sender = Sender {
+            flow,
+            host,
+            has_header,
+            ends,
+        };
         let queue = self.discipline.classify(&packet.meta, sender);
         let flow_key = key.map(|(_, flow)| flow);
         if let (Some(watch), Some(known)) = (&mut self.watch, flow.zip(flow_key)) {

@@ -5,9 +5,10 @@ use super::LARGE;
 use super::conduct::{Conduct, PROVEN};
 use super::hosts::Hosts;
 
-/// Slots of the table of flows. Of two that share a slot the later one is one of the others, and not
-/// counted: what nobody watches is not believed.
+/// Slots of the table of flows, and of those in which a flow looks for its own. A flow that finds none is
+/// one of the others, and not counted: what nobody watches is not believed.
 const SLOTS: usize = 8192;
+const WAYS: usize = 8;
 
 /// Periods without a header after which a flow is no longer guided: senders put one into at least two
 /// packets of a round trip.
@@ -54,7 +55,7 @@ struct Flow {
     header: u64,
     /// The period of its last packet with data; 0 if it has sent none.
     data: u64,
-    /// The host that has sent its last header: an entry of [`Hosts`].
+    /// The host that sends it: an entry of [`Hosts`].
     host: usize,
     conduct: Conduct,
     is_listed: bool,
@@ -116,32 +117,56 @@ pub(super) struct Past {
 impl Flows {
     /// A packet of `bytes` comes: whether it is of the guided class.
     pub(super) fn on_arrival(&mut self, bytes: u32, sender: Sender) -> bool {
-        let Some(hash) = sender.flow else {
+        let (Some(hash), Some(host)) = (sender.flow, sender.host.map(Hosts::entry)) else {
             return false;
         };
-        let slot = (hash % SLOTS as u64) as usize;
+        let Some(slot) = self.slot(hash, host) else {
+            return false;
+        };
         let flow = &mut self.slots[slot];
         if !flow.is_listed {
+            self.listed.push(slot);
+        }
+        if !flow.is_listed || flow.hash != hash {
             *flow = Flow {
                 hash,
+                host,
                 is_listed: true,
                 ..Flow::default()
             };
-            self.listed.push(slot);
-        }
-        if flow.hash != hash {
-            return false;
         }
         flow.bytes += u64::from(bytes);
-        if let Some(host) = sender.host {
-            flow.host = Hosts::entry(host);
-            self.hosts.on_header(flow.host, self.period);
+        if sender.has_header {
+            self.hosts.on_header(host, self.period);
             flow.header = self.period;
             if bytes >= DATA {
                 flow.data = self.period;
             }
         }
         flow.is_guided(self.period, &self.hosts)
+    }
+
+    /// The slot of the flow with this hash: its own, or a free one, or that of the slowest flow of the host
+    /// that has most of those that it may have, if its own host has fewer. `None` if there is none.
+    fn slot(&self, hash: u64, host: usize) -> Option<usize> {
+        let first = (hash % SLOTS as u64) as usize;
+        let ways = (0..WAYS).map(|way| (first + way) % SLOTS);
+        let flow = |slot: &usize| &self.slots[*slot];
+        let is_its = |slot: &usize| flow(slot).is_listed && flow(slot).hash == hash;
+        let is_free = |slot: &usize| !flow(slot).is_listed;
+        let found = ways.clone().find(is_its);
+        found.or_else(|| ways.clone().find(is_free)).or_else(|| {
+            let has = |host: usize| ways.clone().filter(|slot| flow(slot).host == host).count();
+            let most = ways.clone().map(|slot| has(flow(&slot).host)).max()?;
+            let slots = ways.clone().filter(|slot| has(flow(slot).host) == most);
+            // What a flow has been found to do is not forgotten before those that have done nothing.
+            let worth = |slot: &usize| {
+                let flow = flow(slot);
+                (flow.conduct.is_banned(self.period), flow.rate.to_bits())
+            };
+            let slowest = slots.min_by_key(worth);
+            slowest.filter(|_| most > has(host) + 1)
+        })
     }
 
     /// A period is over. Returns how many flows the guided class has, and the others.
@@ -230,5 +255,33 @@ impl Flows {
             self.hosts.ban_largest(period);
         }
         self.hosts.end_period(period);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flows_of_a_host_find_slots_however_many_another_host_has_taken() {
+        let mut flows = Flows::default();
+        // The hash of a flow, spread as a port's keyed hash spreads it.
+        let sender = |flow: u64, host: u64| Sender {
+            flow: Some(flow.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20),
+            host: Some(host),
+            has_header: true,
+            ends: None,
+        };
+        for flow in 0..100_000 {
+            flows.on_arrival(60, sender(flow, 1));
+        }
+        assert_eq!(
+            flows.listed.len(),
+            SLOTS,
+            "one host alone may have them all"
+        );
+        let found = (0..2000).filter(|flow| flows.on_arrival(60, sender(200_000 + flow, 2)));
+        assert_eq!(found.count(), 2000);
+        assert_eq!(flows.listed.len(), SLOTS);
     }
 }

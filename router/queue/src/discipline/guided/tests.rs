@@ -227,7 +227,8 @@ fn stamps_see_the_queue_and_the_rate_of_the_guided_class() {
     // The others send a quarter of the link, in packets of 1000 bytes.
     let other = Sender {
         flow: Some(1),
-        host: None,
+        host: Some(1),
+        has_header: false,
         ends: None,
     };
     let mut now = epoch();
