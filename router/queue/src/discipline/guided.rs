@@ -8,8 +8,8 @@
 //!
 //! A header is a claim and no proof. A flow that goes on above its share while the guided class has
 //! a queue that guided flows would not leave standing is one of the others for a while; so is a host
-//! whose flows do so one after the other, or that sends most in a class that goes on losing packets.
-//! Until then the others have a part of the link and of a full queue, however many flows claim the rest.
+//! whose flows do so one after the other, or that sends most in a class that goes on losing packets; its
+//! flows then have one queue together, so that it cannot make up by their number. Until then the others have a part of the link and of a full queue, however many flows claim the rest.
 
 mod conduct;
 mod flows;
@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 use evenkeel_spec::{Row, SpecParameter};
 use rand::rngs::Xoshiro256PlusPlus;
 
-use self::flows::{Flows, Past};
+use self::flows::{Flows, Owner, Past};
 use super::{
     Discipline, DisciplineConfig, DisciplineRow, PortView, Sender, Verdict, drop_tail, fq_codel,
 };
@@ -196,10 +196,13 @@ impl Discipline for Guided {
     }
 
     fn classify(&mut self, meta: &PacketMeta, sender: Sender) -> usize {
-        self.arriving = if self.flows.on_arrival(meta.bytes, sender) {
-            GUIDED
-        } else {
-            1 + self.others.classify(meta, sender)
+        self.arriving = match self.flows.on_arrival(meta.bytes, sender) {
+            Owner::Guided => GUIDED,
+            Owner::Other => 1 + self.others.classify(meta, sender),
+            Owner::Liar => {
+                let flow = sender.host;
+                1 + self.others.classify(meta, Sender { flow, ..sender })
+            }
         };
         self.arriving
     }

@@ -1,5 +1,7 @@
 //! Which flows are guided, how many flows each class has, and who only says that it is guided.
 
+use std::collections::BTreeMap;
+
 use super::super::Sender;
 use super::LARGE;
 use super::conduct::{Conduct, PROVEN};
@@ -62,11 +64,31 @@ struct Flow {
 }
 
 impl Flow {
-    /// In this `period`.
-    fn is_guided(&self, period: u64, hosts: &Hosts) -> bool {
-        let has_header = self.header > 0 && period - self.header <= LAST_HEADER;
-        has_header && !self.conduct.is_banned(period) && !hosts.is_banned(self.host, period)
+    /// It says in this `period` that it is guided.
+    fn claims(&self, period: u64) -> bool {
+        self.header > 0 && period - self.header <= LAST_HEADER
     }
+
+    fn is_guided(&self, period: u64, hosts: &Hosts) -> bool {
+        let is_banned = self.conduct.is_banned(period) || hosts.is_banned(self.host, period);
+        self.claims(period) && !is_banned
+    }
+
+    /// It says so while its host is banned.
+    fn is_of_liar(&self, period: u64, hosts: &Hosts) -> bool {
+        self.claims(period) && hosts.is_banned(self.host, period)
+    }
+}
+
+/// Whose a packet is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A guided flow's.
+    Guided,
+    /// One of the others'.
+    Other,
+    /// One of those of a host that has been found to lie: together they are one of the others.
+    Liar,
 }
 
 /// The flows of a port.
@@ -115,13 +137,14 @@ pub(super) struct Past {
 }
 
 impl Flows {
-    /// A packet of `bytes` comes: whether it is of the guided class.
-    pub(super) fn on_arrival(&mut self, bytes: u32, sender: Sender) -> bool {
+    /// A packet of `bytes` comes.
+    pub(super) fn on_arrival(&mut self, bytes: u32, sender: Sender) -> Owner {
         let (Some(hash), Some(host)) = (sender.flow, sender.host.map(Hosts::entry)) else {
-            return false;
+            return Owner::Other;
         };
         let Some(slot) = self.slot(hash, host) else {
-            return false;
+            let is_liar = sender.has_header && self.hosts.is_banned(host, self.period);
+            return if is_liar { Owner::Liar } else { Owner::Other };
         };
         let flow = &mut self.slots[slot];
         if !flow.is_listed {
@@ -143,7 +166,11 @@ impl Flows {
                 flow.data = self.period;
             }
         }
-        flow.is_guided(self.period, &self.hosts)
+        match flow {
+            _ if flow.is_guided(self.period, &self.hosts) => Owner::Guided,
+            _ if flow.is_of_liar(self.period, &self.hosts) => Owner::Liar,
+            _ => Owner::Other,
+        }
     }
 
     /// The slot of the flow with this hash: its own, or a free one, or that of the slowest flow of the host
@@ -176,10 +203,7 @@ impl Flows {
         for slot in &self.listed {
             let flow = &mut self.slots[*slot];
             let rate = flow.bytes as f64 / past.seconds;
-            // The ports that a banned host has left are no flows.
-            let may_hop = flow.header > 0 && self.hosts.is_banned(flow.host, period);
-            let forgotten = if may_hop { 1.0 } else { FORGOTTEN };
-            flow.rate = rate.max(flow.rate * (1.0 - forgotten) + rate * forgotten);
+            flow.rate = rate.max(flow.rate * (1.0 - FORGOTTEN) + rate * FORGOTTEN);
             flow.bytes = 0;
         }
         let counts = self.count(past.link);
@@ -201,19 +225,27 @@ impl Flows {
     }
 
     /// How many flows there are of each class: each as a whole one if it has a good part of its fair
-    /// share.
+    /// share. Those of a host that lies are one.
     fn count(&mut self, link: f64) -> [f64; 2] {
+        let mut rates = [Vec::new(), Vec::new()];
+        let mut liars = BTreeMap::new();
+        for slot in &self.listed {
+            let flow = &self.slots[*slot];
+            if flow.is_of_liar(self.period, &self.hosts) {
+                *liars.entry(flow.host).or_insert(0.0) += flow.rate;
+            } else {
+                let class = usize::from(!flow.is_guided(self.period, &self.hosts));
+                rates[class].push(flow.rate);
+            }
+        }
+        rates[1].extend(liars.into_values());
         let mut counts = [0.0; 2];
         if self.fair == 0.0 {
             self.fair = link;
         }
         for _ in 0..ROUNDS {
-            counts = [0.0; 2];
-            for slot in &self.listed {
-                let flow = &self.slots[*slot];
-                let class = usize::from(!flow.is_guided(self.period, &self.hosts));
-                counts[class] += (flow.rate / (WHOLE * self.fair)).min(1.0);
-            }
+            let count = |rate: &f64| (rate / (WHOLE * self.fair)).min(1.0);
+            counts = [0, 1].map(|class: usize| rates[class].iter().map(count).sum());
             self.fair = link / (counts[0] + counts[1]).max(1.0);
         }
         counts
@@ -280,8 +312,9 @@ mod tests {
             SLOTS,
             "one host alone may have them all"
         );
-        let found = (0..2000).filter(|flow| flows.on_arrival(60, sender(200_000 + flow, 2)));
-        assert_eq!(found.count(), 2000);
+        for flow in 200_000..202_000 {
+            assert_eq!(flows.on_arrival(60, sender(flow, 2)), Owner::Guided);
+        }
         assert_eq!(flows.listed.len(), SLOTS);
     }
 }
