@@ -17,7 +17,7 @@ use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::Mutex;
 use tokio::task::{AbortHandle, JoinSet, LocalSet};
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info, warn};
 
 pub(crate) use self::reload::keep_tables;
 use crate::clock;
@@ -194,16 +194,14 @@ impl Router {
     }
 
     async fn answer(&self, request: Request) -> Answer {
-        let (obeyed, prefix) = match &request {
-            Request::Reload => (self.reload().await, "nothing has been reloaded: "),
-            Request::Check(path) => (self.check(path).await, ""),
-            _ => (Ok(()), ""),
+        let obeyed = match &request {
+            Request::Reload => self.reload().await,
+            Request::Check(path) => self.check(path).await,
+            _ => Ok(()),
         };
         if let Err(error) = obeyed {
-            let causes = error.causes().iter();
-            let causes = causes.map(|cause| format!("{prefix}{cause}"));
             return Answer::Error {
-                error: causes.collect::<Vec<_>>().join("\n"),
+                error: error.to_string(),
                 configuration: error.is_usage(),
             };
         }
@@ -381,11 +379,8 @@ async fn watch(router: Rc<Router>, mut reports: Reports) -> Failure {
 async fn reload_at(mut hangup: Signal, router: Rc<Router>) -> Failure {
     loop {
         hangup.recv().await;
-        if let Err(error) = router.reload().await {
-            for cause in error.causes() {
-                error!("nothing has been reloaded: {cause}");
-            }
-        }
+        // It has said in the log what is in the way.
+        let _ = router.reload().await;
     }
 }
 

@@ -63,6 +63,14 @@ impl Failure {
         }
     }
 
+    /// The same with `words` at the beginning of each line.
+    pub(crate) fn beginning_with(mut self, words: &str) -> Self {
+        for cause in &mut self.causes {
+            cause.insert_str(0, words);
+        }
+        self
+    }
+
     /// The lines.
     pub fn causes(&self) -> &[String] {
         &self.causes

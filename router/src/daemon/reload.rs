@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use evenkeel_queue::Change;
 use tokio::task::yield_now;
-use tracing::{debug, info};
+use tracing::{debug, error, info};
 
 use super::{Line, Router, build};
 use crate::clock;
@@ -32,15 +32,22 @@ enum Fate {
 }
 
 impl Router {
-    /// Reads the configuration again and makes what has changed so. Links are known by their names;
-    /// those that did not change notice nothing.
+    /// Reads the configuration again and makes what has changed so, or says in the log what is in the
+    /// way. Links are known by their names; those that did not change notice nothing.
     ///
     /// # Errors
-    /// What is in the way; then nothing has changed.
+    /// What is in the way, a line for each cause; then nothing has changed.
     pub(super) async fn reload(&self) -> Result<(), Failure> {
         let _alone = self.reloading.lock().await;
-        let (config, fates) = self.prepare(Config::load(&self.path)?).await?;
-        self.take_over(config, fates).await
+        let reloaded = async {
+            let (config, fates) = self.prepare(Config::load(&self.path)?).await?;
+            self.take_over(config, fates).await
+        };
+        reloaded.await.map_err(|error| {
+            let said = "nothing has been reloaded: ";
+            error!("{said}{}", error.causes().join("; "));
+            error.beginning_with(said)
+        })
     }
 
     /// Finds out whether a reload would take over the configuration in a file; changes nothing.

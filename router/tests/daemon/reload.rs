@@ -250,8 +250,13 @@ fn a_bad_file_changes_nothing_and_says_why() {
     kill_process(pid, Signal::HUP).unwrap();
     eventually("reloaded", || number(&router.link(), "rate_bps") == 2e6);
     forwards(&lab);
-    router.stop(Signal::TERM);
+    let (_, log) = router.stop(Signal::TERM);
     assert_eq!(lab.leftovers(), "");
+    // Each in a line, whoever has asked for it.
+    let says = "nothing has been reloaded: ";
+    let refusals: Vec<_> = log.lines().filter(|line| line.contains(says)).collect();
+    assert_eq!(refusals.len(), 4, "{log}");
+    assert_eq!(refusals[1].matches("r1.toml:").count(), 3, "{log}");
 }
 
 #[test]
