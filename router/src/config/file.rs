@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -160,7 +161,15 @@ pub(super) fn parse(
     file_name: &str,
     directory: &Path,
 ) -> Result<Config, (Node, Vec<Fault>)> {
-    let root = document::parse_all(text).map_err(|faults| (Node::default(), faults))?;
+    let root = document::parse_all(text).map_err(|mut faults| {
+        for fault in &mut faults {
+            // The parser does not say which key there is twice, and the like.
+            let line = text.lines().nth(fault.origin.line() - 1);
+            let line: String = line.unwrap_or_default().trim().chars().take(50).collect();
+            fault.message += &format!(", in {line:?}");
+        }
+        (Node::default(), faults)
+    })?;
     let file = File {
         name: file_name,
         directory,
@@ -279,9 +288,12 @@ impl File<'_> {
         let file = self.path(path)?;
         let fault = |message: String| path.fault(format!("trace {}: {message}", file.display()));
         let text = read_bounded(&file, MAX_TRACE_BYTES).map_err(|error| {
-            fault(format!(
-                "{error}; paths are relative to the configuration's directory"
-            ))
+            fault(match error.kind() {
+                ErrorKind::InvalidData | ErrorKind::FileTooLarge => {
+                    format!("{error}; is it a trace?")
+                }
+                _ => format!("{error}; paths are relative to the configuration's directory"),
+            })
         })?;
         DeliveryTrace::parse(&text).map_err(|error| fault(error.to_string()))
     }

@@ -101,9 +101,15 @@ impl Config {
     /// All mistakes, each in one line with its place and the remedy.
     pub fn load(path: &Path) -> Result<Self, Failure> {
         Self::load_or(path, |source| {
+            let remedy = match source.kind() {
+                io::ErrorKind::InvalidData => "write it in UTF-8",
+                io::ErrorKind::FileTooLarge => "is it the right file?",
+                io::ErrorKind::PermissionDenied => "let this user read it",
+                _ => "name a file with --config",
+            };
             let path = fault::OneLine(path.display());
             Failure::usage(format!(
-                "cannot read the configuration {path}: {source}; name a file with --config"
+                "cannot read the configuration {path}: {source}; {remedy}"
             ))
         })
     }
@@ -191,14 +197,20 @@ fn read_bounded(path: &Path, limit: u64) -> io::Result<String> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is not a regular file"));
     }
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     fs::File::open(path)?
         .take(limit + 1)
-        .read_to_string(&mut text)?;
-    if text.len() as u64 > limit {
-        return Err(io::Error::other(format!("it is longer than {limit} bytes")));
+        .read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > limit {
+        let message = format!("it is longer than {limit} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
     }
-    Ok(text)
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let message = format!("line {line} is not UTF-8");
+        io::Error::new(io::ErrorKind::InvalidData, message)
+    })
 }
 
 #[cfg(test)]

@@ -278,7 +278,11 @@ fn every_mistake_is_told_with_its_line_and_a_remedy() {
             5,
             "out of order",
         ),
-        ("name = \"twice\"", 5, "duplicate key"),
+        (
+            "name = \"twice\"",
+            5,
+            "duplicate key, in \"name = \\\"twice\\\"\"",
+        ),
         ("= 3", 5, ""),
     ];
     for (lines, line, said) in cases {

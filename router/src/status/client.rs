@@ -1,10 +1,12 @@
 //! Asks a router for its figures, over its status socket.
 
 use std::fs;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use rustix::net::sockopt::socket_peercred;
 
 use super::{Answer, Request, Status};
 use crate::config::SOCKET_DIRECTORY;
@@ -25,7 +27,7 @@ pub fn find_socket(name: Option<&str>) -> Result<PathBuf, Failure> {
         return Ok(Path::new(SOCKET_DIRECTORY).join(format!("{name}.sock")));
     }
     let entries = match fs::read_dir(SOCKET_DIRECTORY) {
-        Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+        Err(source) if source.kind() == ErrorKind::PermissionDenied => {
             return Err(not_permitted(Path::new(SOCKET_DIRECTORY)));
         }
         entries => entries.into_iter().flatten(),
@@ -68,14 +70,28 @@ pub fn ask(socket: &Path, request: Request) -> Result<Status, Failure> {
                 false => Failure::new(lines),
             })
         }
-        Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
-            Err(not_permitted(socket))
+        Err(source) if source.kind() == ErrorKind::PermissionDenied => Err(not_permitted(socket)),
+        Err(source) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&source.kind()) => {
+            Err(Failure::new(format!(
+                "the router at {} has not answered for {} s: it is stopped, or stuck; let it go on \
+                 (kill -CONT {}), or restart it",
+                socket.display(),
+                PATIENCE.as_secs(),
+                server(socket).map_or("PID".to_owned(), |pid| pid.to_string())
+            )))
         }
         Err(source) => Err(Failure::new(format!(
             "no answer from {}: {source}; is that router running?",
             socket.display()
         ))),
     }
+}
+
+/// The process that has made a socket.
+fn server(socket: &Path) -> Option<i32> {
+    let stream = UnixStream::connect(socket).ok()?;
+    let pid = socket_peercred(&stream).ok()?.pid;
+    Some(pid.as_raw_nonzero().get())
 }
 
 /// The error of a user who may not use a socket or its directory.

@@ -13,6 +13,7 @@ mod prometheus;
 mod raw;
 mod refusal;
 mod reload;
+mod remedies;
 mod sandbox;
 mod selection;
 mod shaping;
