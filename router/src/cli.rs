@@ -7,12 +7,13 @@ use std::path::{self, Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
-use evenkeel_log::{LogArgs, complain};
+use evenkeel_log::{LogArgs, complain, remark};
 use tracing::debug;
 
 use crate::config::{Config, Via};
 use crate::daemon;
 use crate::failure::Failure;
+use crate::metrics::Endpoint;
 use crate::netlink::Netlink;
 use crate::plumbing;
 use crate::preflight;
@@ -185,7 +186,7 @@ fn check(path: &Path, explain: bool) -> Result<String, Failure> {
         ))
     })?;
     let mut text = format!("router {}: nothing wrong\n", config.name);
-    if status::is_served(&config.socket)? {
+    if status::is_served(&config.socket, "socket")? {
         let path = path::absolute(path).unwrap_or_else(|_| path.to_owned());
         let running = status::ask(&config.socket, Request::Check(path))?;
         let links = running.links.iter();
@@ -196,7 +197,18 @@ fn check(path: &Path, explain: bool) -> Result<String, Failure> {
             config.name
         );
     } else {
-        preflight::examine(&config, &BTreeSet::new(), &mut netlink)?;
+        let metrics = config.metrics.as_ref();
+        Failure::of(
+            [
+                metrics.and_then(|address| Endpoint::check(address).err()),
+                preflight::examine(&config, &BTreeSet::new(), &mut netlink).err(),
+            ]
+            .into_iter()
+            .flatten(),
+        )?;
+    }
+    for warning in preflight::warnings(&config) {
+        remark(&format!("warning: {warning}"));
     }
     if explain {
         return plumbing::explain(&config, &mut netlink);

@@ -91,6 +91,9 @@ async fn route(config: Config, path: PathBuf, confined: bool) -> Result<(), Fail
     let metrics = config.metrics.as_ref().map(Endpoint::bind).transpose()?;
     let mut netlink = Netlink::open().map_err(Failure::system("netlink"))?;
     preflight::examine(&config, &BTreeSet::new(), &mut netlink)?;
+    for warning in preflight::warnings(&config) {
+        warn!("{warning}");
+    }
     let flow_hash_key = secret().map_err(Failure::system("the random number generator"))?;
     let began = clock::now();
     let transits = (0..config.links.len())

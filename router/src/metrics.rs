@@ -21,6 +21,9 @@ use crate::config::MetricsAddress;
 use crate::failure::Failure;
 use crate::status::{self, SocketFile, Status};
 
+/// The key of the configuration that names the address.
+const KEY: &str = "metrics";
+
 /// What a router knows at a moment.
 #[derive(Debug)]
 pub(crate) struct Figures {
@@ -47,9 +50,19 @@ enum Listener {
 }
 
 impl Endpoint {
+    /// Finds out whether an address can be bound; leaves nothing behind.
+    ///
+    /// # Errors
+    /// What is in the way.
+    pub(crate) fn check(address: &MetricsAddress) -> Result<(), Failure> {
+        match address {
+            MetricsAddress::Tcp(_) => Self::bind(address).map(drop),
+            MetricsAddress::Unix(path) => status::check_vacant(path, KEY),
+        }
+    }
+
     /// Binds an address. A socket in the file system is for its owner only.
     pub(crate) fn bind(address: &MetricsAddress) -> Result<Self, Failure> {
-        const KEY: &str = "metrics";
         let name = address.to_string();
         let failed = status::failed(name.clone(), KEY);
         let (listener, file) = match address {

@@ -4,6 +4,7 @@
 
 mod beside;
 mod events;
+mod firewall;
 mod rule;
 
 use std::io;
@@ -29,6 +30,7 @@ use crate::prefix::Prefix;
 
 pub(crate) use beside::{Beside, Watched};
 pub(crate) use events::Events;
+pub(crate) use firewall::dropping_chains;
 pub(crate) use rule::{Action, RuleEntry};
 
 /// The table of the host's own addresses (RT_TABLE_LOCAL, linux/rtnetlink.h).
@@ -70,6 +72,8 @@ pub(crate) struct RouteEntry {
     pub(crate) to: Prefix,
     pub(crate) way: Way,
     pub(crate) metric: u32,
+    /// The type of service of the packets that it is for; 0 for all.
+    pub(crate) tos: u8,
     /// Source address of the router's own packets.
     pub(crate) source: Option<IpAddr>,
     pub(crate) is_ours: bool,
@@ -173,17 +177,37 @@ impl Netlink {
         Ok(routes.filter(|route| selection.holds(route)).collect())
     }
 
-    /// Returns the route that the kernel finds for a packet of its own to an address.
-    pub(crate) fn lookup(&mut self, to: IpAddr) -> io::Result<Option<RouteEntry>> {
+    /// Returns the route that the kernel finds for a packet of its own to an address, with this type of
+    /// service.
+    pub(crate) fn lookup(&mut self, to: IpAddr, tos: u8) -> io::Result<Option<RouteEntry>> {
+        let found = self.find_route(to, tos, RouteFlags::FibMatch)?;
+        Ok(found.and_then(|route| RouteEntry::read(Family::of(to), &route)))
+    }
+
+    /// Returns false if packets to an address stay on this host, or are for all of its neighbours.
+    pub(crate) fn leaves(&mut self, to: IpAddr) -> bool {
+        let stays = [RouteType::Local, RouteType::Broadcast, RouteType::Anycast];
+        // What there is no route to may get one.
+        let found = self.find_route(to, 0, RouteFlags::empty()).ok().flatten();
+        found.is_none_or(|route| !stays.contains(&route.header.kind))
+    }
+
+    fn find_route(
+        &mut self,
+        to: IpAddr,
+        tos: u8,
+        flags: RouteFlags,
+    ) -> io::Result<Option<RouteMessage>> {
         let family = Family::of(to);
         let mut message = RouteMessage::default();
         message.header.address_family = address_family(family);
         message.header.destination_prefix_length = family.bits();
-        message.header.flags = RouteFlags::FibMatch;
+        message.header.tos = tos;
+        message.header.flags = flags;
         message.attributes = vec![RouteAttribute::Destination(to.into())];
         let answers = self.request(RouteNetlinkMessage::GetRoute(message), 0)?;
-        Ok(answers.iter().find_map(|answer| match answer {
-            RouteNetlinkMessage::NewRoute(route) => RouteEntry::read(family, route),
+        Ok(answers.into_iter().find_map(|answer| match answer {
+            RouteNetlinkMessage::NewRoute(route) => Some(route),
             _ => None,
         }))
     }
@@ -329,6 +353,7 @@ impl RouteEntry {
             to,
             way,
             metric: 0,
+            tos: 0,
             source: None,
             is_ours: true,
         }
@@ -366,6 +391,7 @@ impl RouteEntry {
             to: Prefix::of(destination, length),
             way,
             metric,
+            tos: message.header.tos,
             source,
             is_ours: message.header.protocol == RouteProtocol::Other(OUR_PROTOCOL),
         })

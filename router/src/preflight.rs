@@ -1,6 +1,9 @@
 //! Checks, before changing anything, that the host allows what the configuration asks for.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use rustix::thread::{CapabilitySet, capabilities};
@@ -9,7 +12,7 @@ use crate::config::{Config, Entry, LinkSpec, RouteSpec};
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::host::{find_exit, forwarding_problems, kernel, refuse, reverse_path_problem};
-use crate::netlink::{Interface, Netlink, RouteEntry, RuleEntry, Selection, Way};
+use crate::netlink::{Interface, Netlink, RouteEntry, RuleEntry, Selection, Way, dropping_chains};
 use crate::plumbing::{bypass, main_metric};
 
 /// Checks a configuration against the host. Of the router that runs it already, or an earlier
@@ -22,14 +25,9 @@ pub(crate) fn examine(
     running: &BTreeSet<String>,
     netlink: &mut Netlink,
 ) -> Result<(), Failure> {
-    if !Path::new("/dev/net/tun").exists() {
-        return Err(Failure::new(
-            "there is no /dev/net/tun; load it with `modprobe tun`, or give it to the container \
-             (--device /dev/net/tun)",
-        ));
-    }
     let mut host = Host::read(netlink, running)?;
     let mut problems = Vec::new();
+    problems.extend(device_problem(Path::new("/dev/net/tun")));
     problems.extend(permission_problem());
     for family in config.families() {
         problems.extend(forwarding_problems(family).unwrap_or_else(|error| vec![error]));
@@ -46,6 +44,50 @@ pub(crate) fn examine(
         }
     }
     Failure::of(problems)
+}
+
+/// Says what may drop packets of links although nothing is wrong: a firewall that forwards nothing
+/// but what its rules allow. Packets are forwarded twice, into the device of a link and out of it.
+pub(crate) fn warnings(config: &Config) -> Vec<String> {
+    let families: Vec<_> = config.families().collect();
+    // A kernel that does not tell has no nf_tables.
+    let chains = dropping_chains().unwrap_or_default();
+    let chains = chains
+        .iter()
+        .filter(|chain| families.iter().any(|family| chain.meets(*family)));
+    let warning = |chain| {
+        let tun = &config.links[0].tun;
+        format!(
+            "chain {chain} of nftables drops what no rule of it accepts: it must accept what goes \
+             into links and what comes out of them, such as: nft insert rule {chain} oifname {tun} \
+             accept; nft insert rule {chain} iifname {tun} accept"
+        )
+    };
+    chains.map(warning).collect()
+}
+
+/// Returns what keeps this process from making TUN devices by this file.
+fn device_problem(path: &Path) -> Option<Failure> {
+    let at = path.display();
+    let message = match File::options().read(true).write(true).open(path) {
+        Ok(file) => {
+            let metadata = file.metadata().ok()?;
+            (!metadata.file_type().is_char_device()).then(|| {
+                format!("{at} is no device; make it anew: rm {at}; mknod -m 666 {at} c 10 200")
+            })
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Some(format!(
+            "this user may not open {at}; allow it: chmod 666 {at}"
+        )),
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(format!(
+            "there is no {at}; load it with `modprobe tun`, or give it to the container \
+             (--device {at})"
+        )),
+        Err(error) => Some(format!(
+            "cannot open {at}: {error}; load it with `modprobe tun`"
+        )),
+    };
+    message.map(Failure::new)
 }
 
 /// Returns what keeps this process from changing the host's network; nothing if that is not known.
@@ -173,6 +215,20 @@ impl<'a> Host<'a> {
 
     fn check_route(&mut self, link: &LinkSpec, route: &RouteSpec) -> Result<(), Failure> {
         find_exit(self.netlink, route)?;
+        let (to, refuse) = (route.to, |message| Err(refuse(&route.place, message)));
+        if let Some(iif) = &route.selector.iif
+            && self.interface(iif)?.is_none()
+        {
+            return refuse(format!(
+                "iif = {iif:?}: there is no such device; name one that `ip link` lists"
+            ));
+        }
+        let is_host = to.length() == to.family().bits();
+        if is_host && !self.netlink.leaves(to.address()) {
+            return refuse(format!(
+                "{to} is this host's own, so that packets to it take no link; leave the route out"
+            ));
+        }
         let family = route.to.family();
         if family == Family::V4 {
             Failure::of(reverse_path_problem(&route.dev)?)?;
@@ -186,17 +242,15 @@ impl<'a> Host<'a> {
                 && matches!(entry.way, Way::Out { device, .. } if self.devices.contains(&device))
         };
         let existing = self.routes.iter().find(|entry| {
-            let has_place = entry.to == route.to && entry.metric == metric;
+            // One for some types of service comes first whatever its metric.
+            let has_place = entry.to == to && (entry.metric == metric || entry.tos > 0);
             entry.table == table && has_place && !is_running(entry)
         });
         match existing {
             None => Ok(()),
-            Some(_) => Err(refuse(
-                &route.place,
-                format!(
-                    "{} is routed already (see `ip route show {}`); remove that route, or route parts of it to link {:?}",
-                    route.to, route.to, link.name
-                ),
+            Some(_) => refuse(format!(
+                "{to} is routed already (see `ip route show {to}`); remove that route, or route parts of it to link {:?}",
+                link.name
             )),
         }
     }

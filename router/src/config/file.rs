@@ -319,6 +319,17 @@ impl File<'_> {
             faults.push(table.fault(message));
         }
         let to = (*to)?;
+        if never_forwarded(to) {
+            let message = format!("no host forwards packets to {to}; leave the route out");
+            faults.push(route.fault(message));
+        }
+        if let Some(dev) = dev
+            && dev.value == "lo"
+        {
+            let message =
+                "dev = \"lo\" leads back to this host; name the device that packets leave by";
+            faults.push(dev.fault(message));
+        }
         let entry = match &route.value.table {
             Some(table) => Entry::Table(table.value),
             None if to.length() == 0 || !selector.is_empty() => Entry::Rule(0),
@@ -472,6 +483,22 @@ fn set_priorities(links: &mut [LinkSpec], at: &Origin, faults: &mut Faults) {
         );
         faults.push(Fault::new(at, message));
     }
+}
+
+/// Whether all addresses of a block are of a kind that stays on the host or on a network: loopback,
+/// link-local, multicast, broadcast.
+fn never_forwarded(to: Prefix) -> bool {
+    let blocks = [
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "224.0.0.0/4",
+        "255.255.255.255/32",
+        "::1/128",
+        "fe80::/10",
+        "ff00::/8",
+    ];
+    let covers = |block: &&str| block.parse::<Prefix>().is_ok_and(|block| block.covers(to));
+    blocks.iter().any(covers)
 }
 
 /// Reads the next router, whose address is of `family`, if that is known.

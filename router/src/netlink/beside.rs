@@ -35,8 +35,8 @@ pub(crate) struct Beside {
 }
 
 /// NLMSG_ERROR and NLMSG_DONE (linux/netlink.h).
-const ERROR: u16 = 2;
-const DONE: u16 = 3;
+pub(super) const ERROR: u16 = 2;
+pub(super) const DONE: u16 = 3;
 
 /// The beginning and end of changes that are made together (linux/netfilter/nfnetlink.h).
 const BATCH_BEGIN: u16 = 0x10;
@@ -46,15 +46,15 @@ const BATCH_END: u16 = 0x11;
 const NF_TABLES: u16 = 10;
 const NEW_TABLE: u16 = NF_TABLES << 8;
 const DELETE_TABLE: u16 = (NF_TABLES << 8) | 2;
-const NEW_CHAIN: u16 = (NF_TABLES << 8) | 3;
+pub(super) const NEW_CHAIN: u16 = (NF_TABLES << 8) | 3;
 const NEW_RULE: u16 = (NF_TABLES << 8) | 6;
 const NEW_OBJECT: u16 = (NF_TABLES << 8) | 18;
 const GET_OBJECT: u16 = (NF_TABLES << 8) | 19;
 
 /// NFPROTO_*: rules of both versions of IP, and what packets of either have.
-const INET: u8 = 1;
-const IPV4: u8 = 2;
-const IPV6: u8 = 10;
+pub(super) const INET: u8 = 1;
+pub(super) const IPV4: u8 = 2;
+pub(super) const IPV6: u8 = 10;
 
 /// NF_INET_*: what is forwarded, and what this host sends.
 const CHAINS: [(&str, u32); 2] = [("forward", 2), ("output", 3)];
@@ -292,7 +292,7 @@ fn expression(name: &str, data: &[u8]) -> Vec<u8> {
     nested(1, &[string(1, name), nested(2, data)].concat())
 }
 
-fn message(
+pub(super) fn message(
     kind: u16,
     flags: u16,
     sequence: u32,
@@ -334,13 +334,13 @@ fn string(kind: u16, text: &str) -> Vec<u8> {
     attribute(kind, &[text.as_bytes(), b"\0"].concat())
 }
 
-fn kind(message: &[u8]) -> u16 {
+pub(super) fn kind(message: &[u8]) -> u16 {
     let bytes = message.get(4..6).and_then(|bytes| bytes.first_chunk());
     bytes.map_or(0, |bytes| u16::from_ne_bytes(*bytes))
 }
 
 /// The error of a message that tells one; `None` for an acknowledgement.
-fn error(message: &[u8]) -> Option<io::Error> {
+pub(super) fn error(message: &[u8]) -> Option<io::Error> {
     let code = i32::from_ne_bytes(*message.get(HEADER_LEN..)?.first_chunk()?);
     (code != 0).then(|| io::Error::from_raw_os_error(code.saturating_abs()))
 }
@@ -359,7 +359,7 @@ fn counter(message: &[u8]) -> Option<(String, Amount)> {
 }
 
 /// The value of the first attribute of a kind.
-fn find(attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(super) fn find(attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     let mut rest = attributes;
     let mut all = iter::from_fn(move || {
         let length = usize::from(u16::from_ne_bytes(*rest.first_chunk()?));

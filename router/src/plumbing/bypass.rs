@@ -6,6 +6,7 @@ use std::io;
 use super::tables::{entry_table, rule_onward};
 use crate::config::{Entry, LinkSpec, MAIN_TABLE, Mark, RouteSpec, Selector};
 use crate::failure::Failure;
+use crate::family::Family;
 use crate::host::{self, Exit};
 use crate::netlink::{Action, LOCAL_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
 use crate::prefix::Prefix;
@@ -147,14 +148,22 @@ fn leads_astray(
 }
 
 /// Returns a route to just `to` that the kernel takes before the link's, which leads into the device
-/// with this index.
+/// with this index: of all packets, or of those with a type of service.
 pub(super) fn by_route(netlink: &mut Netlink, to: Prefix, device: u32) -> Option<Failure> {
-    // A kernel that does not know the question (before Linux 5.6) tells nothing.
-    let found = netlink.lookup(to.address()).ok().flatten()?;
-    let is_ours = matches!(found.way, Way::Out { device: by, .. } if by == device);
-    (found.table == MAIN_TABLE && found.to == to && !is_ours).then(|| {
-        Failure::new(format!(
-            "another route to {to} comes before the link's; remove it: ip route show {to} lists it first"
-        ))
+    let tos = match to.family() {
+        // Three bits of it count (RT_TOS without ECN's, linux/in_route.h).
+        Family::V4 => 0..8,
+        Family::V6 => 0..1,
+    };
+    tos.into_iter().find_map(|tos| {
+        // A kernel that does not know the question (before Linux 5.6) tells nothing.
+        let found = netlink.lookup(to.address(), tos << 2).ok().flatten()?;
+        let is_ours = matches!(found.way, Way::Out { device: by, .. } if by == device);
+        (found.table == MAIN_TABLE && found.to == to && !is_ours).then(|| {
+            Failure::new(format!(
+                "another route to {to} comes before the link's; remove it: ip route show {to} lists it \
+                 first"
+            ))
+        })
     })
 }

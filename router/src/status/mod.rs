@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use client::{ask, find_socket};
 pub use flows::{ClassStatus, FlowStatus};
 pub(crate) use meter::Meter;
-pub(crate) use server::{Server, SocketFile, bind, failed, is_served};
+pub(crate) use server::{Server, SocketFile, bind, check_vacant, failed, is_served};
 pub use table::table;
 
 /// A request, such as `{"request": "status"}`.

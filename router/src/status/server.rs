@@ -89,12 +89,7 @@ impl Drop for SocketFile {
 /// `key` of the configuration names it.
 pub(crate) fn bind(path: &Path, key: &str) -> Result<(net::UnixListener, SocketFile), Failure> {
     let failed = failed(path.display(), key);
-    if is_served(path)? {
-        return Err(Failure::new(format!(
-            "a router is running on {}; stop it, or choose another name or socket",
-            path.display()
-        )));
-    }
+    check_vacant(path, key)?;
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
@@ -111,6 +106,17 @@ pub(crate) fn bind(path: &Path, key: &str) -> Result<(net::UnixListener, SocketF
     Ok((listener, SocketFile(path.to_owned())))
 }
 
+/// Returns what is in the way of a socket that `key` of the configuration names.
+pub(crate) fn check_vacant(path: &Path, key: &str) -> Result<(), Failure> {
+    match is_served(path, key)? {
+        true => Err(Failure::new(format!(
+            "a router is running on {}; stop it, or choose another name or {key}",
+            path.display()
+        ))),
+        false => Ok(()),
+    }
+}
+
 /// The error of a socket that the system does not give, which the configuration names by `key`.
 pub(crate) fn failed(at: impl Display, key: &str) -> impl Fn(io::Error) -> Failure {
     move |source| {
@@ -120,13 +126,13 @@ pub(crate) fn failed(at: impl Display, key: &str) -> impl Fn(io::Error) -> Failu
     }
 }
 
-/// Returns true if somebody listens on a socket.
-pub(crate) fn is_served(path: &Path) -> Result<bool, Failure> {
+/// Returns true if somebody listens on a socket, which `key` of the configuration names.
+pub(crate) fn is_served(path: &Path, key: &str) -> Result<bool, Failure> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Ok(metadata) if !metadata.file_type().is_socket() => {
             return Err(Failure::new(format!(
-                "{} exists and is no socket; remove it, or choose another socket",
+                "{} exists and is no socket; remove it, or choose another {key}",
                 path.display()
             )));
         }
@@ -137,7 +143,7 @@ pub(crate) fn is_served(path: &Path) -> Result<bool, Failure> {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(false),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
         Err(source) if source.kind() == ErrorKind::PermissionDenied => Err(not_permitted(path)),
-        Err(source) => Err(failed(path.display(), "socket")(source)),
+        Err(source) => Err(failed(path.display(), key)(source)),
     }
 }
 

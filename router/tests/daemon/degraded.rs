@@ -231,6 +231,16 @@ fn a_link_that_packets_pass_beside_is_degraded() {
     lab.ip(Host::R, "route del 10.0.2.0/24 via 10.0.9.2 dev vb");
     eventually("no other route", || reason(&router).is_none());
     takes_the_link(&lab, &router);
+
+    // One for some packets alone, whatever its metric.
+    let interactive = "10.0.2.0/24 tos 0x10 via 10.0.9.2 dev vb metric 7";
+    lab.ip(Host::R, &format!("route add {interactive}"));
+    degraded(
+        &router,
+        "another route to 10.0.2.0/24 comes before the link's",
+    );
+    lab.ip(Host::R, &format!("route del {interactive}"));
+    eventually("no route for some packets", || reason(&router).is_none());
 }
 
 #[test]
