@@ -28,7 +28,7 @@ use crate::config::MAIN_TABLE;
 use crate::family::Family;
 use crate::prefix::Prefix;
 
-pub(crate) use beside::{Beside, Watched};
+pub(crate) use beside::{Beside, ROUND, Watched, round};
 pub(crate) use events::Events;
 pub(crate) use firewall::dropping_chains;
 pub(crate) use rule::{Action, RuleEntry};

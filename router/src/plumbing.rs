@@ -12,28 +12,28 @@ mod counted;
 mod explanation;
 mod present;
 mod settings;
+mod suspicion;
 mod tables;
 
 use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::time::{Duration, Instant};
 
 use evenkeel_queue::Amount;
 use tracing::{debug, warn};
 
-use crate::clock;
 use crate::config::{Config, Entry, LinkSpec, MAIN_TABLE, RouteSpec, Via};
 use crate::device::Opened;
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::host;
-use crate::netlink::{Interface, Netlink, RouteEntry, RuleEntry, Way};
+use crate::netlink::{Interface, Netlink, RouteEntry, RuleEntry, Way, round};
 use crate::prefix::Prefix;
 
 use counted::Counted;
 pub(crate) use explanation::explain;
 use present::Present;
 use settings::settings;
+use suspicion::Suspicion;
 pub(crate) use tables::main_metric;
 use tables::{LAST_METRIC, end, entry_table, has_rules, onward_metric, rule_onward, rules_to};
 
@@ -41,10 +41,6 @@ use tables::{LAST_METRIC, end, entry_table, has_rules, onward_metric, rule_onwar
 /// The kernel's own 500 (TUN_READQ_SIZE, drivers/net/tun.c) are 6 ms, less than a busy machine may
 /// keep a process waiting.
 const RING_PACKETS: u32 = 4096;
-
-/// For how long a link is degraded after a route into it was missing: longer than it takes to put back
-/// one that a program keeps removing.
-const SUSPICION: Duration = Duration::from_secs(5);
 
 /// No file descriptor was left (errno(3)): nothing is known then, and nothing lost.
 const NO_FILES: [i32; 2] = [23, 24];
@@ -107,8 +103,7 @@ struct Laid {
     entered: BTreeSet<u32>,
     /// The rules that have led to its routes.
     ruled: Vec<RuleEntry>,
-    /// What of these was last put back, and when.
-    put_back: Option<(String, Instant)>,
+    suspicion: Suspicion,
 }
 
 impl Plumbing {
@@ -204,7 +199,18 @@ impl Plumbing {
         if let Some(present) = present {
             self.clear(&present);
         }
+        self.note_rounds();
         found
+    }
+
+    /// Notes for the next look which links packets have come round into, and by no rule that is known.
+    fn note_rounds(&mut self) {
+        let counts = self.beside.read().unwrap_or_default();
+        for link in &mut self.links {
+            let tun = &link.spec.tun;
+            let packets = counts.get(&round(tun)).map_or(0, |amount| amount.packets);
+            link.suspicion.came_round(tun, packets, link.comes_round);
+        }
     }
 
     /// Takes over what links want now; they keep their devices and tables. [`Plumbing::mend`] then
@@ -271,7 +277,7 @@ impl Plumbing {
             routed: Vec::new(),
             entered: BTreeSet::new(),
             ruled: Vec::new(),
-            put_back: None,
+            suspicion: Suspicion::default(),
         };
         let present =
             Present::read(&mut self.netlink).map_err(failed("reading rules and routes"))?;
@@ -388,7 +394,7 @@ impl Laid {
             }
         }
         if parts.is_empty() {
-            parts.extend(self.suspicion());
+            parts.extend(self.suspicion.lasting());
         }
         if parts.is_empty() {
             return Ok(());
@@ -506,7 +512,8 @@ impl Laid {
                 Err(error) => parts.push(error),
                 Ok(()) if !was_routed => self.routed.push(key),
                 Ok(()) if parts.is_empty() && present.in_place_of(&entry).is_none() => {
-                    self.put_back = Some((format!("the route to {}", route.to), clock::now()));
+                    self.suspicion
+                        .removed(&format!("the route to {}", route.to));
                 }
                 Ok(()) => {}
             }
@@ -517,7 +524,7 @@ impl Laid {
                     Ok(()) if !was_there => self.ruled.push(rule),
                     Ok(()) if parts.is_empty() && !present.rules.contains(&rule) => {
                         let what = format!("the rule of priority {}", rule.priority);
-                        self.put_back = Some((what, clock::now()));
+                        self.suspicion.removed(&what);
                     }
                     Ok(()) => {}
                 }
@@ -529,17 +536,6 @@ impl Laid {
     fn is_first(&self, route: &RouteSpec, is_alike: impl Fn(&RouteSpec) -> bool) -> bool {
         let mut routes = self.spec.routes.iter();
         routes.find(|other| is_alike(other)) == Some(route)
-    }
-
-    /// What the link lacked a moment ago.
-    fn suspicion(&self) -> Option<Failure> {
-        let (what, at) = self.put_back.as_ref()?;
-        (clock::now() - *at < SUSPICION).then(|| {
-            Failure::new(format!(
-                "another program has removed {what}: packets passed beside the link until it \
-                 was put back; find that program with `ip monitor route rule`"
-            ))
-        })
     }
 
     /// Whether a route of ours is this link's, and the link does not want it.

@@ -1,4 +1,5 @@
-//! Counts packets that pass beside links, by counters of nftables (nft(8)): a table
+//! Counts packets that pass beside links, and drops those that come round into one, by nftables
+//! (nft(8)): a table
 //! `evenkeel-NAME` that belongs to this process's socket. The kernel removes it with the socket,
 //! whatever becomes of the process (NFT_TABLE_F_OWNER, since Linux 5.12).
 
@@ -69,8 +70,13 @@ const COUNTER: u32 = 1;
 const REGISTER: u32 = 1;
 const VERDICT: u32 = 0;
 
-/// NFT_RETURN: no further rule of the chain.
+/// NF_DROP; NFT_GOTO: the rules of another chain; NFT_RETURN: no further rule of the chain.
+const DROP: i32 = 0;
+const GOTO: i32 = -4;
 const RETURN: i32 = -5;
+
+/// The chain of what comes out of links: by none of them may it leave.
+pub(crate) const ROUND: &str = "round";
 
 /// Bytes of an interface's name (IFNAMSIZ, linux/if.h).
 const NAME: usize = 16;
@@ -119,23 +125,36 @@ impl Beside {
             [table.clone(), number(2, OWNED)].concat(),
         ));
         for link in links {
-            let kind = number(3, COUNTER);
-            let data = nested(4, &[]);
-            let object = [table.clone(), string(2, &link.device), kind, data].concat();
-            changes.push((NEW_OBJECT, NLM_F_CREATE, object));
+            for name in [&link.device, &round(&link.device)] {
+                let kind = number(3, COUNTER);
+                let data = nested(4, &[]);
+                let object = [table.clone(), string(2, name), kind, data].concat();
+                changes.push((NEW_OBJECT, NLM_F_CREATE, object));
+            }
+        }
+        let rule = |chain: &str, expressions: Vec<u8>| {
+            let expressions = nested(4, &expressions);
+            let body = [table.clone(), string(2, chain), expressions].concat();
+            (NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, body)
+        };
+        let chain = [table.clone(), string(3, ROUND)].concat();
+        changes.push((NEW_CHAIN, NLM_F_CREATE, chain));
+        for Watched { device, .. } in links {
+            let comes_round = [equals_name(OUT_BY, device), counts(&round(device))];
+            let drops = verdict(&attribute(1, &DROP.to_be_bytes()));
+            changes.push(rule(ROUND, [comes_round.concat(), drops].concat()));
         }
         for (chain, hook) in CHAINS {
             let at = nested(4, &[number(1, hook), number(2, 0)].concat());
             let body = [table.clone(), string(3, chain), at, string(7, "filter")].concat();
             changes.push((NEW_CHAIN, NLM_F_CREATE, body));
-            let mut rule = |expressions: Vec<u8>| {
-                let expressions = nested(4, &expressions);
-                let body = [table.clone(), string(2, chain), expressions].concat();
-                changes.push((NEW_RULE, NLM_F_CREATE | NLM_F_APPEND, body));
-            };
+            let mut rule = |expressions| changes.push(rule(chain, expressions));
             for link in links {
-                // What comes out of a link has been there, and what goes into one will be.
-                rule([equals_name(IN_BY, &link.device), returns()].concat());
+                let goes = [attribute(1, &GOTO.to_be_bytes()), string(2, ROUND)];
+                let goes = verdict(&goes.concat());
+                rule([equals_name(IN_BY, &link.device), goes].concat());
+            }
+            for link in links {
                 rule([equals_name(OUT_BY, &link.device), returns()].concat());
             }
             rule([equals_name(OUT_BY, "lo"), returns()].concat());
@@ -204,6 +223,12 @@ impl Beside {
             }
         }
     }
+}
+
+/// The counter of packets that have come out of a link and would go into the one with this device. No
+/// device has a slash in its name.
+pub(crate) fn round(device: &str) -> String {
+    format!("{device}/{ROUND}")
 }
 
 /// What must hold of a packet to a destination that is selected.
@@ -279,8 +304,12 @@ fn masked(mask: &[u8]) -> Vec<u8> {
 }
 
 fn returns() -> Vec<u8> {
-    let code = attribute(1, &RETURN.to_be_bytes());
-    let verdict = nested(2, &nested(2, &code));
+    verdict(&attribute(1, &RETURN.to_be_bytes()))
+}
+
+/// A verdict with these attributes.
+fn verdict(attributes: &[u8]) -> Vec<u8> {
+    let verdict = nested(2, &nested(2, attributes));
     expression("immediate", &[number(1, VERDICT), verdict].concat())
 }
 

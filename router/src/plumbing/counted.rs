@@ -63,7 +63,7 @@ impl Counted {
 
 /// What shall take a link. What a default route is for depends on the host's other routes, and what
 /// comes to a table of the host's own on its rules: neither is counted.
-fn watched(link: &LinkSpec) -> Watched {
+pub(super) fn watched(link: &LinkSpec) -> Watched {
     let routes = link.routes.iter().filter(|route| match route.entry {
         Entry::Table(table) => table == MAIN_TABLE && !route.is_default(),
         Entry::Rule(_) => !route.is_default(),

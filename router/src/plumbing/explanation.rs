@@ -1,13 +1,15 @@
-//! Says in the words of ip(8) and sysctl(8) what a router installs.
+//! Says in the words of ip(8), sysctl(8) and nft(8) what a router installs.
 
 use super::RING_PACKETS;
+use super::counted::watched;
 use super::settings::settings;
 use super::tables::{LAST_METRIC, entry_table, has_rules, main_metric, rule_onward, rules_to};
-use crate::config::{Config, LinkSpec, MAIN_TABLE, RouteSpec};
+use crate::config::{Config, LinkSpec, MAIN_TABLE, Mark, RouteSpec, Selector};
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::host;
-use crate::netlink::{Netlink, OUR_PROTOCOL, RuleEntry};
+use crate::netlink::{Netlink, OUR_PROTOCOL, ROUND, RuleEntry, Watched, round};
+use crate::prefix::Prefix;
 
 /// Returns the commands that would do what [`Plumbing::install`](super::Plumbing::install) does, one
 /// a line.
@@ -25,6 +27,7 @@ pub(crate) fn explain(config: &Config, netlink: &mut Netlink) -> Result<String, 
             explain_route(link, route, netlink, &mut lines)?;
         }
     }
+    explain_counters(config, &mut lines);
     Ok(lines.join("\n") + "\n")
 }
 
@@ -101,6 +104,50 @@ fn explain_route(
     ));
     lines.extend(rules_to(link, route).iter().map(explain_rule));
     Ok(())
+}
+
+/// The table that counts; the router's own goes with its process.
+fn explain_counters(config: &Config, lines: &mut Vec<String>) {
+    let links: Vec<_> = config.links.iter().map(watched).collect();
+    let tuns = || links.iter().map(|link| &link.device);
+    lines.push("nft -f - <<'END'".to_owned());
+    lines.push(format!("table inet evenkeel-{} {{", config.name));
+    lines.extend(tuns().flat_map(|tun| {
+        [tun.clone(), round(tun)].map(|counter| format!("    counter {counter} {{ }}"))
+    }));
+    lines.push(format!("    chain {ROUND} {{"));
+    lines.extend(tuns().map(|tun| {
+        let counter = round(tun);
+        format!("        oifname {tun:?} counter name {counter:?} drop")
+    }));
+    lines.push("    }".to_owned());
+    for chain in ["forward", "output"] {
+        lines.push(format!("    chain {chain} {{"));
+        lines.push(format!("        type filter hook {chain} priority 0"));
+        lines.extend(tuns().map(|tun| format!("        iifname {tun:?} goto {ROUND}")));
+        lines.extend(tuns().map(|tun| format!("        oifname {tun:?} return")));
+        lines.push("        oifname \"lo\" return".to_owned());
+        for Watched { device, packets } in &links {
+            let packets = packets.iter().map(|(to, selector)| matches(*to, selector));
+            lines.extend(packets.map(|it| format!("        {it} counter name {device:?}")));
+        }
+        lines.push("    }".to_owned());
+    }
+    lines.extend(["}".to_owned(), "END".to_owned()]);
+}
+
+/// What holds of packets to these destinations that are selected.
+fn matches(to: Prefix, selector: &Selector) -> String {
+    let ip = match to.family() {
+        Family::V4 => "ip",
+        Family::V6 => "ip6",
+    };
+    let Selector { mark, from, iif } = selector;
+    let iif = iif.as_ref().map(|iif| format!("iifname {iif:?} "));
+    let mark = mark.map(|Mark { value, mask }| format!("meta mark & {mask:#x} == {value:#x} "));
+    let from = from.map(|from| format!("{ip} saddr {from} "));
+    let selected = [iif, mark, from].map(Option::unwrap_or_default).concat();
+    format!("{selected}{ip} daddr {to}")
 }
 
 fn ip(family: Family) -> &'static str {

@@ -1,10 +1,11 @@
 //! What a router does when others take away what it has set up.
 
+use evenkeel_tests::skip::{Need, can_run};
 use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::raw::{Injector, Sniffer, forwards, v4};
-use crate::support::{Host, Lab, Router, Versions, eventually, link, number};
+use crate::support::{Host, Lab, Router, Versions, eventually, link, number, run};
 
 /// A link with an IPv4 route alone.
 const LINK: &str = "[[links]]\nname = \"bottleneck\"\ntun = \"ek-bn\"\nrate_bps = 10e6\n\
@@ -304,4 +305,46 @@ fn a_link_whose_packets_come_round_into_it_is_degraded_and_they_end() {
     let (_, stderr) = router.stop(Signal::TERM);
     let said = stderr.matches("link bottleneck is degraded").count();
     assert_eq!(said, 1, "{stderr}");
+}
+
+#[test]
+fn packets_that_a_mark_leads_round_are_dropped_and_degrade_the_link() {
+    if !can_run(&[Need::program("nft", "nftables")]) {
+        return;
+    }
+    let Some(lab) = Lab::new(Versions::Both) else {
+        return;
+    };
+    lab.ip(Host::R, "rule add fwmark 1 lookup 100 priority 200");
+    let router = lab.start(
+        "[[links]]\nname = \"l\"\ntun = \"ek-l\"\n\
+         routes = [{ to = \"10.0.2.0/24\", via = \"10.0.9.2\", dev = \"vb\", table = 100 }]\n",
+    );
+    let nft = |line: &str| {
+        run(
+            "ip",
+            &["netns", "exec", &lab.namespace(Host::R), "nft", line],
+        )
+    };
+    nft("add table inet marks");
+    nft("add chain inet marks pre { type filter hook prerouting priority mangle; }");
+    nft("add rule inet marks pre meta mark set 1");
+    assert_eq!(reason(&router), None);
+    let injector = Injector::new(&lab, Host::A);
+    injector
+        .send(&v4(64, 253, 4711, &[], b"round and round"))
+        .unwrap();
+    degraded(
+        &router,
+        "packets that came out of a link were led into ek-l again",
+    );
+    assert_eq!(number(&router.link(), "total.arrived.packets"), 1.0);
+    nft("flush chain inet marks pre");
+    nft("add rule inet marks pre iifname != ek-l meta mark set 1");
+    eventually("marked once", || reason(&router).is_none());
+    let sniffer = Sniffer::new(&lab, Host::B);
+    injector.send(&v4(64, 253, 4712, &[], b"straight")).unwrap();
+    sniffer.find(|packet| packet.ends_with(b"straight"));
+    router.stop(Signal::TERM);
+    assert_eq!(lab.leftovers(), "");
 }
