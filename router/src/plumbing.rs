@@ -175,7 +175,9 @@ impl Plumbing {
     /// Puts back what links have lost and can have again. Looks at devices and settings, and only
     /// if `thoroughly` at rules and routes. Returns what each link has not got.
     pub(crate) fn mend(&mut self, thoroughly: bool) -> Vec<Found> {
-        let present = thoroughly.then(|| Present::read(&mut self.netlink));
+        let tuns = self.links.iter().map(|link| link.spec.tun.clone());
+        let tuns = tuns.collect();
+        let present = thoroughly.then(|| Present::read_beside_others(&mut self.netlink, &tuns));
         let present = match present.transpose() {
             Ok(present) => present,
             Err(error) => {
@@ -381,10 +383,11 @@ impl Laid {
             }
             self.leads_on = is_named && parts.len() == before;
             self.comes_round = false;
-            let rules = &present.rules;
+            let Present { rules, others, .. } = present;
             for route in &self.spec.routes.clone() {
                 self.lay_route(netlink, present, route, &mut parts);
-                let by_rule = bypass::by_rule(netlink, rules, &self.spec, route, Some(self.index));
+                let device = Some(self.index);
+                let by_rule = bypass::by_rule(netlink, rules, others, &self.spec, route, device);
                 let behind = bypass::behind(netlink, rules, &self.spec, route).unwrap_or_default();
                 self.comes_round |= behind.is_some();
                 parts.extend(by_rule.unwrap_or_default().or(behind));

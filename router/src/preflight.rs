@@ -25,7 +25,9 @@ pub(crate) fn examine(
     running: &BTreeSet<String>,
     netlink: &mut Netlink,
 ) -> Result<(), Failure> {
-    let mut host = Host::read(netlink, running)?;
+    let tuns = config.links.iter().map(|link| link.tun.clone());
+    let tuns = tuns.chain(running.iter().cloned()).collect();
+    let mut host = Host::read(netlink, running, &tuns)?;
     let mut problems = Vec::new();
     problems.extend(device_problem(Path::new("/dev/net/tun")));
     problems.extend(permission_problem());
@@ -106,13 +108,20 @@ struct Host<'a> {
     netlink: &'a mut Netlink,
     routes: Vec<RouteEntry>,
     rules: Vec<RuleEntry>,
+    /// Those of other routers.
+    others: Vec<RuleEntry>,
     running: &'a BTreeSet<String>,
     /// Indices of its devices.
     devices: Vec<u32>,
 }
 
 impl<'a> Host<'a> {
-    fn read(netlink: &'a mut Netlink, running: &'a BTreeSet<String>) -> Result<Self, Failure> {
+    /// Of the router with these TUN devices, `running` or not.
+    fn read(
+        netlink: &'a mut Netlink,
+        running: &'a BTreeSet<String>,
+        tuns: &BTreeSet<String>,
+    ) -> Result<Self, Failure> {
         let (mut routes, mut rules) = (Vec::new(), Vec::new());
         for family in Family::ALL {
             routes.extend(
@@ -122,6 +131,8 @@ impl<'a> Host<'a> {
             );
             rules.extend(netlink.rules(family).map_err(kernel("rules"))?);
         }
+        let others = bypass::rules_of_others(netlink, &rules, tuns);
+        let others = others.map_err(kernel("interfaces"))?;
         let mut devices = Vec::new();
         for tun in running {
             let device = netlink.interface(tun).map_err(kernel("interfaces"))?;
@@ -131,6 +142,7 @@ impl<'a> Host<'a> {
             netlink,
             routes,
             rules,
+            others,
             running,
             devices,
         })
@@ -201,7 +213,8 @@ impl<'a> Host<'a> {
 
     fn check_rules(&mut self, link: &LinkSpec, route: &RouteSpec) -> Result<(), Failure> {
         let device = self.interface(&link.tun)?.map(|device| device.index);
-        let past = bypass::by_rule(self.netlink, &self.rules, link, route, device);
+        let (rules, others) = (&self.rules, &self.others);
+        let past = bypass::by_rule(self.netlink, rules, others, link, route, device);
         let mut found = past.map_err(kernel("routes"))?;
         if found.is_none() {
             let behind = bypass::behind(self.netlink, &self.rules, link, route);

@@ -4,7 +4,7 @@ use netlink_packet_route::route::RouteProtocol;
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleFlags, RuleMessage};
 
 use super::{OUR_PROTOCOL, address_family};
-use crate::config::{Mark, Selector};
+use crate::config::{MAIN_TABLE, Mark, Selector};
 use crate::family::Family;
 use crate::prefix::Prefix;
 
@@ -82,19 +82,7 @@ impl RuleEntry {
         let own = &self.selector;
         if self.is_inverted {
             // It is for none of them if it describes all.
-            let has_mark = |own: Mark| {
-                let is_so = |other: Mark| {
-                    own.mask & !other.mask == 0 && other.value & own.mask == own.value
-                };
-                selector.mark.is_some_and(is_so)
-            };
-            let is_from = |own: Prefix| selector.from.is_some_and(|other| own.covers(other));
-            let describes_all = !self.selects_else
-                && self.to.is_none_or(|own| own.covers(to))
-                && own.mark.is_none_or(has_mark)
-                && own.from.is_none_or(is_from)
-                && (own.iif.is_none() || own.iif == selector.iif);
-            return !describes_all;
+            return !self.describes_all(to, selector);
         }
         let marks_differ = own
             .mark
@@ -107,6 +95,30 @@ impl RuleEntry {
         let devices_differ = devices.is_some_and(|(one, other)| one != other);
         let ways_differ = self.is_for_own && selector.iif.is_some();
         !(marks_differ || sources_differ || destinations_differ || devices_differ || ways_differ)
+    }
+
+    /// Returns whether it describes all packets to these destinations that `selector` selects.
+    pub(crate) fn describes_all(&self, to: Prefix, selector: &Selector) -> bool {
+        let own = &self.selector;
+        let has_mark = |own: Mark| {
+            let is_so =
+                |other: Mark| own.mask & !other.mask == 0 && other.value & own.mask == own.value;
+            selector.mark.is_some_and(is_so)
+        };
+        let is_from = |own: Prefix| selector.from.is_some_and(|other| own.covers(other));
+        !self.selects_else
+            && self.to.is_none_or(|own| own.covers(to))
+            && own.mark.is_none_or(has_mark)
+            && own.from.is_none_or(is_from)
+            && (own.iif.is_none() || own.iif == selector.iif)
+    }
+
+    /// Returns whether it is looked at right before another one, for the same packets, and only for
+    /// routes longer than some.
+    pub(crate) fn precedes(&self, other: &Self) -> bool {
+        let is_alike = self.selector == other.selector && self.to == other.to;
+        let is_next = self.priority + 1 == other.priority && self.family == other.family;
+        is_alike && is_next && self.table == MAIN_TABLE && self.suppressed.is_some()
     }
 
     pub(super) fn read(family: Family, message: &RuleMessage) -> Self {

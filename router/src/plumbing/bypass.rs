@@ -1,25 +1,56 @@
 //! Finds what leads packets past a link, or astray behind it.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::io;
 
-use super::tables::{entry_table, rule_onward};
-use crate::config::{Entry, LinkSpec, MAIN_TABLE, Mark, RouteSpec, Selector};
+use super::tables::{entry_table, rule_onward, rules_to};
+use crate::config::{Entry, LinkSpec, MAIN_TABLE, Mark, RULE_PRIORITY, RouteSpec, Selector};
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::host::{self, Exit};
 use crate::netlink::{Action, LOCAL_TABLE, Netlink, RouteEntry, RuleEntry, Selection, Way};
 use crate::prefix::Prefix;
 
+/// Returns those rules that other routers have than the one with these TUN devices.
+///
+/// # Errors
+/// The kernel's.
+pub(crate) fn rules_of_others(
+    netlink: &mut Netlink,
+    rules: &[RuleEntry],
+    tuns: &BTreeSet<String>,
+) -> io::Result<Vec<RuleEntry>> {
+    let mut tables = BTreeSet::new();
+    for rule in rules.iter().filter(|rule| rule.is_ours) {
+        if let Some(tun) = &rule.selector.iif
+            && rule.priority == RULE_PRIORITY
+            && !tuns.contains(tun)
+            && netlink.interface(tun)?.is_some()
+        {
+            tables.insert(rule.table + LinkSpec::ENTRY_TABLE_OFFSET);
+        }
+    }
+    let leads_in = |rule: &RuleEntry| rule.is_ours && tables.contains(&rule.table);
+    let is_theirs = |rule: &&RuleEntry| {
+        let mut entries = rules.iter().filter(|rule| leads_in(rule));
+        leads_in(rule) || (rule.is_ours && entries.any(|entry| rule.precedes(entry)))
+    };
+    Ok(rules.iter().filter(is_theirs).cloned().collect())
+}
+
 /// Returns a rule by which the kernel may look up packets of `route` in another table, and find a
-/// route there, before it comes to the link's route; or says that no rule comes to it. `device` is
-/// the index of the link's device, if there is one yet.
+/// route there, before it comes to the link's route; or says that no rule comes to it. `others` are
+/// rules of [other routers](rules_of_others); of these it must be for all packets of the route, which
+/// may leave some to another link on purpose. `device` is the index of the link's device, if there is
+/// one yet.
 ///
 /// # Errors
 /// The kernel's.
 pub(crate) fn by_rule(
     netlink: &mut Netlink,
     rules: &[RuleEntry],
+    others: &[RuleEntry],
     link: &LinkSpec,
     route: &RouteSpec,
     device: Option<u32>,
@@ -27,6 +58,7 @@ pub(crate) fn by_rule(
     let to = route.to;
     let family = to.family();
     let rules = || rules.iter().filter(|rule| rule.family == family);
+    let own = rules_to(link, route).pop();
     let least = match route.entry {
         Entry::Rule(priority) => Some(priority),
         Entry::Table(MAIN_TABLE) => {
@@ -42,15 +74,28 @@ pub(crate) fn by_rule(
             ))));
         }
     };
-    for rule in rules() {
-        let is_before = least.is_none_or(|least| rule.priority < least);
+    let before = rules().take_while(|rule| {
+        // Of equal priority the first one comes first, and ours may have to come yet.
+        let is_before = |own: &RuleEntry| **rule != *own && rule.priority <= own.priority;
+        let is_below = least.is_none_or(|least| rule.priority < least);
+        own.as_ref().map_or(is_below, is_before)
+    });
+    for rule in before {
         // 0: the rule looks nothing up.
         let is_elsewhere =
             ![0, LOCAL_TABLE].contains(&rule.table) && route.entry != Entry::Table(rule.table);
         // What comes out of the link has been there.
         let is_behind = rule.selector.iif.as_ref() == Some(&link.tun) && !rule.is_inverted;
         let may_meet = rule.may_meet(to, &route.selector) && !is_behind;
-        if rule.is_ours || !is_before || !is_elsewhere || !may_meet {
+        let is_theirs = others.contains(rule);
+        let is_for_route = match rule.is_ours {
+            true => is_theirs && rule.describes_all(to, &route.selector),
+            false => may_meet,
+        };
+        // They have been looked for in the main table.
+        let is_late = route.entry == Entry::Table(MAIN_TABLE)
+            && rules().any(|other| other.precedes(rule) && !other.suppresses(to));
+        if !is_elsewhere || !is_for_route || is_late {
             continue;
         }
         let routes = netlink.routes(family, Selection::Table(rule.table))?;
@@ -67,10 +112,17 @@ pub(crate) fn by_rule(
                 Entry::Rule(own) => format!("{own}, the link's own"),
                 Entry::Table(_) => "that of the main table".to_owned(),
             };
-            return Ok(Some(Failure::new(format!(
-                "a rule (priority {priority}) leads packets to {to} past the link, by table {table}; \
-                 remove it, or give it a priority above {above} (see `ip rule`)"
-            ))));
+            let past = format!(
+                "(priority {priority}) leads packets to {to} past the link, by table {table}"
+            );
+            return Ok(Some(Failure::new(match is_theirs {
+                true => format!(
+                    "a rule of another router {past}; have both links in one router, which orders them"
+                ),
+                false => format!(
+                    "a rule {past}; remove it, or give it a priority above {above} (see `ip rule`)"
+                ),
+            })));
         }
     }
     Ok(None)

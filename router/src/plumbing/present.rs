@@ -1,10 +1,11 @@
 //! What the kernel has of ours.
 
+use std::collections::BTreeSet;
 use std::io;
 
 use tracing::debug;
 
-use super::failed;
+use super::{bypass, failed};
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::netlink::{Netlink, RouteEntry, RuleEntry, Selection};
@@ -13,6 +14,8 @@ use crate::netlink::{Netlink, RouteEntry, RuleEntry, Selection};
 pub(super) struct Present {
     pub(super) rules: Vec<RuleEntry>,
     pub(super) routes: Vec<RouteEntry>,
+    /// The rules of other routers, if they have been asked for.
+    pub(super) others: Vec<RuleEntry>,
 }
 
 impl Present {
@@ -22,7 +25,21 @@ impl Present {
             rules.extend(netlink.rules(family)?);
             routes.extend(netlink.routes(family, Selection::Ours)?);
         }
-        Ok(Self { rules, routes })
+        Ok(Self {
+            rules,
+            routes,
+            others: Vec::new(),
+        })
+    }
+
+    /// The same with the rules of other routers than the one with these TUN devices.
+    pub(super) fn read_beside_others(
+        netlink: &mut Netlink,
+        tuns: &BTreeSet<String>,
+    ) -> io::Result<Self> {
+        let mut present = Self::read(netlink)?;
+        present.others = bypass::rules_of_others(netlink, &present.rules, tuns)?;
+        Ok(present)
     }
 
     /// Our route with the destination and metric of another.
@@ -82,10 +99,9 @@ impl Present {
 
     /// Whether another router than the one with these tables has a rule behind this one.
     pub(super) fn is_shared(&self, rule: &RuleEntry, own: &[u32]) -> bool {
-        self.rules.iter().any(|other| {
-            let follows = other.family == rule.family && other.priority == rule.priority + 1;
-            let is_alike = other.selector == rule.selector && other.to == rule.to;
-            other.is_ours && follows && is_alike && !own.contains(&other.table)
-        })
+        let is_others = |other: &RuleEntry| {
+            other.is_ours && !own.contains(&other.table) && rule.precedes(other)
+        };
+        self.rules.iter().any(is_others)
     }
 }

@@ -95,6 +95,66 @@ fn what_a_killed_router_has_left_of_rules_the_next_one_removes() {
 }
 
 #[test]
+fn a_route_whose_packets_another_router_takes_first_is_refused_and_degraded() {
+    let Some(lab) = lab_with_defaults() else {
+        return;
+    };
+    let with = |route: &str| {
+        format!(
+            "[[links]]\nname = \"l\"\ntun = \"ek-l\"\ntable = 1500\n\
+             routes = [{{ via = \"10.0.9.2\", dev = \"vb\", {route} }}]\n"
+        )
+    };
+    let first = lab.start_in(Host::R, DEFAULT);
+    let check = |links: &str| {
+        let path = lab.write_config(links);
+        let mut check = lab.evenkeel_router(&["check", "--config"]);
+        String::from_utf8(check.arg(path).output().unwrap().stderr).unwrap()
+    };
+    let from = with("to = \"10.0.2.0/24\", from = \"10.0.1.0/24\"");
+    let by =
+        |priority: u32| format!("a rule of another router (priority {priority}) leads packets to");
+    assert!(check(&from).contains(&by(1002)), "{}", check(&from));
+    lab.ip(
+        Host::R,
+        "route add 10.0.2.0/24 via 10.0.9.2 dev vb metric 9",
+    );
+    assert!(check(&from).contains(&by(1001)), "{}", check(&from));
+    lab.ip(
+        Host::R,
+        "route del 10.0.2.0/24 via 10.0.9.2 dev vb metric 9",
+    );
+    // What is routed in the main table comes before the other router's default route.
+    let plain = with("to = \"10.0.2.0/24\"");
+    let second = lab.start(&plain);
+    assert_eq!(taken(&lab, &second), 1.0, "IPv4 alone");
+    assert!(is_whole(&second), "{}", second.link());
+    second.stop(Signal::TERM);
+    first.stop(Signal::TERM);
+    // Nor is anything wrong with a router of all that another one leaves.
+    let marked = with("to = \"0.0.0.0/0\", mark = 1");
+    let first = lab.start_in(Host::R, &marked);
+    let second = lab.start(DEFAULT);
+    assert!(is_whole(&second), "{}", second.link());
+    first.stop(Signal::TERM);
+    second.stop(Signal::TERM);
+    // A router that starts later may come first, by a route that others add.
+    let first = lab.start(&from);
+    let second = lab.start_in(Host::R, DEFAULT);
+    assert_eq!(taken(&lab, &first), 1.0, "IPv4 alone");
+    assert!(is_whole(&first), "{}", first.link());
+    lab.ip(
+        Host::R,
+        "route add 10.0.2.0/24 via 10.0.9.2 dev vb metric 9",
+    );
+    eventually("packets pass the link", || !is_whole(&first));
+    second.stop(Signal::TERM);
+    eventually("the other router has gone", || is_whole(&first));
+    first.stop(Signal::TERM);
+    assert_eq!(lab.leftovers(), "");
+}
+
+#[test]
 fn a_link_follows_a_gateway_and_an_address_that_change() {
     let Some(lab) = lab_with_defaults() else {
         return;
