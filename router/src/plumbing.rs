@@ -21,7 +21,7 @@ use std::io;
 use evenkeel_queue::Amount;
 use tracing::{debug, warn};
 
-use crate::config::{Config, Entry, LinkSpec, MAIN_TABLE, RouteSpec, Via};
+use crate::config::{Config, Entry, LinkSpec, MAIN_TABLE, RULE_PRIORITY, RouteSpec, Via};
 use crate::device::Opened;
 use crate::failure::Failure;
 use crate::family::Family;
@@ -116,18 +116,18 @@ impl Plumbing {
         }
     }
 
-    /// Installs everything, after removing what a killed router with the same configuration left.
+    /// Installs everything, after removing what killed routers left.
     /// Returns the devices in the order of the links.
     pub(crate) fn install(
         config: &Config,
         netlink: Netlink,
     ) -> Result<(Self, Vec<Opened>), Failure> {
         let mut plumbing = Self::empty(netlink);
-        for link in &config.links {
-            plumbing
-                .sweep(link)
-                .map_err(failed("removing an earlier router's rules"))?;
-        }
+        let swept = plumbing.sweep_killed().and_then(|()| {
+            let mut links = config.links.iter();
+            links.try_for_each(|link| plumbing.sweep(&link.tun, link.own_tables()))
+        });
+        swept.map_err(failed("removing an earlier router's rules"))?;
         let tuns = config.links.iter().map(|link| plumbing.add(link));
         let tuns = tuns.collect::<Result<_, _>>()?;
         plumbing.beside = Counted::open(&config.name);
@@ -258,7 +258,7 @@ impl Plumbing {
     }
 
     fn sweep_or_warn(&mut self, link: &LinkSpec) {
-        if let Err(error) = self.sweep(link) {
+        if let Err(error) = self.sweep(&link.tun, link.own_tables()) {
             warn!("cannot remove rules and routes: {error}; the next start will try again");
         }
     }
@@ -327,22 +327,33 @@ impl Plumbing {
         }
     }
 
+    /// Removes rules and routes of links whose devices there are no more: the kernel removes them with the
+    /// process.
+    fn sweep_killed(&mut self) -> io::Result<()> {
+        for rule in Present::read(&mut self.netlink)?.rules {
+            if let Some(tun) = rule.selector.iif
+                && rule.is_ours
+                && rule.priority == RULE_PRIORITY
+                && self.netlink.interface(&tun)?.is_none()
+            {
+                let tables = [rule.table, rule.table + LinkSpec::ENTRY_TABLE_OFFSET];
+                self.sweep(&tun, tables)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Removes our rules and routes of a link.
-    fn sweep(&mut self, link: &LinkSpec) -> io::Result<()> {
+    fn sweep(&mut self, tun: &str, tables: [u32; 2]) -> io::Result<()> {
         let present = Present::read(&mut self.netlink)?;
-        let tables = link.own_tables();
         let is_own = |rule: &RuleEntry| {
-            let is_from_device = rule.selector.iif.as_ref() == Some(&link.tun);
+            let is_from_device = rule.selector.iif.as_deref() == Some(tun);
             rule.is_ours && (tables.contains(&rule.table) || is_from_device)
         };
         let own: Vec<_> = present.rules.iter().filter(|rule| is_own(rule)).collect();
         let precedes_own = |rule: &RuleEntry| {
-            let precedes = |own: &&RuleEntry| {
-                let is_next = own.priority == rule.priority + 1 && own.family == rule.family;
-                is_next && own.table == link.entry_table()
-            };
-            let is_before = rule.is_ours && rule.table == MAIN_TABLE;
-            is_before && own.iter().any(precedes) && !present.is_shared(rule, &tables)
+            let mut own = own.iter().filter(|own| own.table == tables[1]);
+            rule.is_ours && own.any(|own| rule.precedes(own)) && !present.is_shared(rule, &tables)
         };
         for rule in present
             .rules

@@ -25,7 +25,7 @@ impl Suspicion {
         ));
     }
 
-    /// So many packets have come round into the device `tun` so far; why `is_known` or not.
+    /// This many packets have come round into the device `tun`; why `is_known` or not.
     pub(super) fn came_round(&mut self, tun: &str, packets: u64, is_known: bool) {
         let before = std::mem::replace(&mut self.came_round, packets);
         if before < packets && !is_known {

@@ -252,7 +252,7 @@ fn a_bad_file_changes_nothing_and_says_why() {
     forwards(&lab);
     let (_, log) = router.stop(Signal::TERM);
     assert_eq!(lab.leftovers(), "");
-    // Each in a line, whoever has asked for it.
+    // Each in a line, by signal or not.
     let says = "nothing has been reloaded: ";
     let refusals: Vec<_> = log.lines().filter(|line| line.contains(says)).collect();
     assert_eq!(refusals.len(), 4, "{log}");

@@ -39,7 +39,7 @@ fn a_file_that_is_no_text_or_too_long_is_told_to_be_so() {
 }
 
 #[test]
-fn whoever_asks_a_stopped_router_is_told_how_it_goes_on() {
+fn a_client_of_a_stopped_router_is_told_how_it_goes_on() {
     let Some(lab) = Lab::new(Versions::Both) else {
         return;
     };

@@ -95,6 +95,26 @@ fn what_a_killed_router_has_left_of_rules_the_next_one_removes() {
 }
 
 #[test]
+fn what_a_killed_router_with_other_devices_and_tables_has_left_is_removed_too() {
+    let Some(lab) = lab_with_defaults() else {
+        return;
+    };
+    lab.start(&DEFAULT.replace("tun =", "table = 1777\ntun ="))
+        .stop(Signal::KILL);
+    assert!(lab.leftovers().contains("2777"));
+    let other = DEFAULT.replace("ek-wan", "ek-other");
+    for links in [&other, DEFAULT] {
+        let router = lab.start(links);
+        assert_eq!(taken(&lab, &router), 2.0);
+        let left = lab.leftovers();
+        assert!(!left.contains("1777") && !left.contains("2777"), "{left}");
+        router.stop(Signal::KILL);
+    }
+    lab.start(DEFAULT).stop(Signal::TERM);
+    assert_eq!(lab.leftovers(), "");
+}
+
+#[test]
 fn a_route_whose_packets_another_router_takes_first_is_refused_and_degraded() {
     let Some(lab) = lab_with_defaults() else {
         return;
