@@ -49,6 +49,10 @@ const LENT_AFTER: usize = 20;
 /// Bytes that the guided class may keep waiting in a full queue, besides its share: up to half of the others'.
 const OWN_ROOM: f64 = 8.0 * LARGE;
 
+/// Bytes that the others' share of a full queue has at least, up to a quarter of it: who sends in bursts needs
+/// some packets of room to use a small part of the link.
+const OTHERS_ROOM: f64 = 8.0 * LARGE;
+
 /// The number of the guided class's queue; those of the others follow.
 const GUIDED: usize = 0;
 
@@ -245,7 +249,7 @@ impl Discipline for Guided {
             false => amount.bytes as f64,
         };
         let waiting = held(queues.iter().copied().sum());
-        let others = (1.0 - self.share) * waiting;
+        let others = ((1.0 - self.share) * waiting).max(OTHERS_ROOM.min(waiting / 4.0));
         if held(queues[GUIDED]) > waiting - others + OWN_ROOM.min(others / 2.0) {
             if let Some(period) = &mut self.period {
                 period.has_lost = true;

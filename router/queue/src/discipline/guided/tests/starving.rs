@@ -147,6 +147,32 @@ fn claims_that_just_fill_the_link_leave_the_others_a_sixteenth() {
 }
 
 #[test]
+fn a_burst_of_the_others_within_their_sixteenth_finds_room_in_a_short_queue_that_claims_fill() {
+    let mut port = port_with("guided", Limit::packets(50), Vec::new());
+    let (mut number, mut bursts, mut left) = (0, 0, 0);
+    for time in 0..10_000 {
+        let now = epoch() + ms(time);
+        while port.stats(now).queued().packets < 49 {
+            let flow = FLOWS_OF_A_HOST + (number % 60) as u16;
+            port.enqueue(now, packet(flow, number, 1000));
+            number += 1;
+        }
+        // Four packets need 64 ms; the first seconds are those of flows that are not counted yet.
+        if time >= 2000 && time % 80 == 0 {
+            for _ in 0..4 {
+                port.enqueue(now, packet(FIRST_OTHER, bursts, 1000));
+                bursts += 1;
+            }
+        }
+        let packets = std::iter::from_fn(|| port.dequeue(now));
+        left += packets
+            .filter(|(_, packet)| packet.payload.flow == FIRST_OTHER)
+            .count();
+    }
+    assert!(left as u64 >= bursts - 4, "{left} of {bursts}");
+}
+
+#[test]
 fn a_guided_flow_keeps_its_share_beside_a_host_that_crowds_the_class() {
     let mut port = port_with("guided", Limit::packets(100), Vec::new());
     let left = run_beside(&mut port, |port, time| {
