@@ -78,6 +78,11 @@ fn device_problem(path: &Path) -> Option<Failure> {
                 format!("{at} is no device; make it anew: rm {at}; mknod -m 666 {at} c 10 200")
             })
         }
+        // EPERM (errno(3)) is not of the file, but of a list of devices.
+        Err(error) if error.raw_os_error() == Some(1) => Some(format!(
+            "no device {at} is allowed here; give it to the container (--device {at}) or the unit \
+             (DeviceAllow={at} rw)"
+        )),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => Some(format!(
             "this user may not open {at}; allow it: chmod 666 {at}"
         )),
