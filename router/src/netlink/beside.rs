@@ -1,7 +1,6 @@
 //! Counts packets that pass beside links, and drops those that come round into one, by nftables
-//! (nft(8)): a table
-//! `evenkeel-NAME` that belongs to this process's socket. The kernel removes it with the socket,
-//! whatever becomes of the process (NFT_TABLE_F_OWNER, since Linux 5.12).
+//! (nft(8)): a table `evenkeel-NAME` that belongs to this process's socket. The kernel removes it
+//! with the socket, whatever becomes of the process (NFT_TABLE_F_OWNER, since Linux 5.12).
 
 use std::collections::HashMap;
 use std::net::IpAddr;

@@ -7,9 +7,11 @@
 //! guided class alone: its queue, and the rate that it has at the moment.
 //!
 //! A header is a claim and no proof. A flow that goes on above its share while the guided class has
-//! a queue that guided flows would not leave standing is one of the others for a while; so is a host
-//! whose flows do so one after the other, or that sends most in a class that goes on losing packets; its
-//! flows then have one queue together, so that it cannot make up by their number. Until then the others have a part of the link and of a full queue, however many flows claim the rest.
+//! a queue that guided flows would not leave standing is one of the others for a while; so is a
+//! host whose flows do so one after the other, or that sends most in a class that goes on losing
+//! packets; its flows then have one queue together, so that it cannot make up by their number.
+//! Until then the others have a part of the link and of a full queue, however many flows claim the
+//! rest.
 
 mod conduct;
 mod flows;

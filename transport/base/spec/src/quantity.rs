@@ -170,10 +170,8 @@ impl Quantity {
     pub fn whole(&self, unit: Unit) -> Result<i128, String> {
         let text = match self {
             Self::Whole(number) => return Ok(*number),
-            // An f64 is exact for whole numbers up to 2^53.
-            Self::Fraction(number) if number.fract() == 0.0 && number.abs() <= 2f64.powi(53) => {
-                return Ok(*number as i128);
-            }
+            // Beyond 2^53 it is near enough to be found out of range.
+            Self::Fraction(number) if number.fract() == 0.0 => return Ok(*number as i128),
             Self::Fraction(number) if number.is_finite() => {
                 return Err("is a number with a fraction; it must be a whole number".to_owned());
             }
