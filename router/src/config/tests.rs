@@ -244,7 +244,11 @@ fn every_mistake_is_told_with_its_line_and_a_remedy() {
         ),
         ("trace = \"\"", 5, "name a file"),
         ("mtu = 67", 5, "mtu = 67 is out of range; use 68 to 65535"),
-        ("rate_bps = 1e30", 5, "is out of range; use 1 to 1000000000000"),
+        (
+            "rate_bps = 1e30",
+            5,
+            "is out of range; use 1 to 1000000000000",
+        ),
         ("offload = 1", 5, "it must be true or false"),
         (
             "timing = \"fast\"",
