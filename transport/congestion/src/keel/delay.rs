@@ -71,6 +71,11 @@ pub(super) struct Delay {
     is_told: bool,
     /// All routers on the way seem to have done so.
     is_complete: bool,
+    /// The last round trip.
+    previous: Duration,
+    /// The path is as long as the longer of two round trips in a row: a packet that overtakes others
+    /// shows a path that is too short.
+    pub(super) is_by_pairs: bool,
 }
 
 /// The least of what was seen lately: delays that come and go drop out.
@@ -139,6 +144,12 @@ impl Delay {
         self.longest_reported = self.longest_reported.max(queueing.there);
         let piece = self.switches.standing(STANDING);
         self.noise.on_rtt(now, rtt, piece);
+        let previous = std::mem::replace(&mut self.previous, rtt);
+        let rtt = if self.is_by_pairs {
+            rtt.max(previous)
+        } else {
+            rtt
+        };
         let least = self.base();
         if self.pieces.is_empty() || rtt <= least + least / 64 {
             self.seen = Some(now);
@@ -379,6 +390,22 @@ mod tests {
             delay.standing() == ms(60)
         });
         assert_eq!(late, Some(1020), "at least 25 ms after the last without");
+    }
+
+    #[test]
+    fn a_packet_that_overtakes_others_makes_no_path_shorter_if_two_must_agree() {
+        for (is_by_pairs, alone, twice) in [(true, 40, 30), (false, 30, 30)] {
+            let mut delay = Delay {
+                is_by_pairs,
+                ..Delay::default()
+            };
+            feed(&mut delay, 0..1000, ms(40));
+            feed(&mut delay, 1000..1010, ms(30));
+            feed(&mut delay, 1010..1020, ms(40));
+            assert_eq!(delay.base(), ms(alone));
+            feed(&mut delay, 1020..1040, ms(30));
+            assert_eq!(delay.base(), ms(twice));
+        }
     }
 
     #[test]

@@ -21,7 +21,8 @@ use crate::window::minimum_window;
 /// virtual round trip of draft-briscoe-iccrg-prague-congestion-control, section 2.4.4).
 const VIRTUAL_RTT: Duration = Duration::from_millis(25);
 
-/// The part of a virtual round's news that alpha takes in: g of DCTCP (RFC 8257, section 4.2).
+/// The part of a virtual round's news that alpha takes in: g of DCTCP (RFC 8257, section 4.2). Of the
+/// first rounds alpha is the mean.
 const GAIN: f64 = 1.0 / 16.0;
 
 /// Packets by which a virtual round grows. The next reduction waits for a mark of a packet that
@@ -29,6 +30,9 @@ const GAIN: f64 = 1.0 / 16.0;
 /// one CUBIC flow: a packet divided by that is DCTCP's balance of two packets over the marked
 /// share.
 const GROWTH: f64 = 0.7;
+
+/// A virtual round without marks goes this part of the way to the window of the last mark.
+const RETURN: f64 = 0.5;
 
 /// Marks have ended after this many virtual rounds without any above the window of the last one.
 const CLEAN_ROUNDS: u32 = 4;
@@ -73,6 +77,8 @@ pub(super) struct Marks {
     length: Duration,
     /// The part of the packets that are marked, smoothed; `None` before the first mark.
     alpha: Option<f64>,
+    /// Virtual rounds that alpha has taken in.
+    rounds: u32,
     /// When the window last shrank: marks of packets that left before are answered.
     reduced: Option<Instant>,
     /// The window of the last mark, in bytes; it comes down to the present one in virtual rounds
@@ -203,10 +209,13 @@ impl Marks {
             return Answer::Suspect;
         }
         let Some(alpha) = self.alpha else {
-            self.alpha = Some(share);
+            (self.alpha, self.rounds) = (Some(share), 1);
             return Answer::Window(self.reduce_by(share, seen));
         };
-        self.alpha = Some(alpha + GAIN * (share - alpha));
+        self.rounds = self.rounds.saturating_add(1);
+        let gain = GAIN.max(1.0 / f64::from(self.rounds));
+        self.alpha = Some(alpha + gain * (share - alpha));
+        let mut back = 0.0;
         if share > 0.0 {
             self.clean = 0;
         } else {
@@ -216,13 +225,14 @@ impl Marks {
                 self.clean = 0;
                 return Answer::Ended;
             }
+            back = RETURN * (self.at_mark - seen.window);
         }
         if !is_used {
             return Answer::Window(seen.window);
         }
         let part = path.smoothed.as_secs_f64() / VIRTUAL_RTT.as_secs_f64();
         let step = GROWTH * path.packet * part.min(1.0);
-        Answer::Window(seen.window + step * (1.0 - share))
+        Answer::Window(seen.window + back.max(step * (1.0 - share)))
     }
 
     /// A virtual round of this share of marks is over; returns whether YIELD should test whose the

@@ -262,6 +262,16 @@ fn over_an_l4s_router_a_link_is_full_with_a_millisecond_of_queue() {
 }
 
 #[test]
+fn a_long_l4s_path_is_full_soon_after_its_first_marks() {
+    // The first packets leave at once, and are no queue yet.
+    let mut link = l4s_link(RATE, 300, |queue, _| queue > ms(5));
+    link.room = 1000.0;
+    link.run(ms(10_000));
+    let share = link.run(ms(5000));
+    assert!(share > 0.95, "{share}");
+}
+
+#[test]
 fn without_marks_windows_are_those_of_classic_ecn() {
     for rtt in [10, 40, 200] {
         let windows = |marks| {

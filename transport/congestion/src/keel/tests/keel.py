@@ -169,6 +169,7 @@ class Keel:
         # marks: of the virtual round that goes on, and what they left
         self.ect1, self.packets, self.marked, self.virtual_round = False, 0, 0, 0.0
         self.alpha: Optional[float] = None
+        self.news = 0  # virtual rounds that alpha has taken in
         self.reduced: Optional[float] = None
         self.at_mark, self.clean, self.suspicion, self.evidence = 0.0, 0, 0, 0
         self.begin(float(min(10 * mtu, max(2 * mtu, 14720))))
@@ -221,12 +222,12 @@ class Keel:
         now, rtt = e["now"], e["rtt"]
         if rtt is not None:
             self.srtt = rtt if self.srtt is None else 7 / 8 * self.srtt + rtt / 8
-            self.last_rtt = rtt
+            previous, self.last_rtt = self.last_rtt, rtt
             self.recent.append(rtt)
             self.stands_of.add(now, rtt)
             self.standing = self.stands_of.get(now, self.span) or rtt
             before = self.base
-            self.base_of.add(now, rtt)
+            self.base_of.add(now, max(rtt, previous) if self.known else rtt)
             if self.base < before and self.known and self.state in (State.SCALE, State.TRACK):
                 self.window = max(self.window * self.base / before, min(self.window, 4 * self.packet))
             self.noise.add(now, rtt)
@@ -496,17 +497,20 @@ class Keel:
         self.new_virtual_round()
         if self.suspect(share, round): self.ask_for_marks(now); return
         if self.alpha is None:
-            self.alpha, self.reduced, self.at_mark = share, now, self.window
+            self.alpha, self.news, self.reduced, self.at_mark = share, 1, now, self.window
             self.window = max((1 - share / 2) * self.window, self.min_window)
             return
-        self.alpha += (share - self.alpha) / 16
+        self.news += 1
+        self.alpha += (share - self.alpha) / min(self.news, 16)
+        back = 0.0
         if share > 0: self.clean = 0
         else:
             self.at_mark += min(self.window - self.at_mark, 0.0) / 16
             if self.window > self.at_mark: self.clean += 1
             if self.clean >= 4: self.clean = 0; self.track(); return
+            back = (self.at_mark - self.window) / 2
         if round.in_flight >= 0.5 * self.window:
-            self.window += 0.7 * self.packet * min(self.srtt / 0.025, 1) * (1 - share)
+            self.window += max(0.7 * self.packet * min(self.srtt / 0.025, 1) * (1 - share), back)
     # -- losses ---------------------------------------------------------------------------------------
     def tolerated(self, stands: bool) -> float: return 1.5 * (0.0 if stands else self.path) + 0.02
     def judge(self, stands: bool) -> bool:
