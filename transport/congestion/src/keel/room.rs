@@ -84,7 +84,8 @@ impl Keel {
             Some(Question::Jitter) if follows => {}
             Some(Question::Jitter) => self.delay.rebase(),
             Some(Question::Marks) if follows => {
-                if self.marks.convict(now) {
+                let is_classic = self.marks.convict(now);
+                if is_classic {
                     self.lower(now, BETA * self.window, self.window);
                 }
             }
