@@ -355,7 +355,7 @@ impl Keel {
             false => self.growth.min(4),
         };
         let step = packet * f64::from(1 << (row - 1));
-        let part = match self.marks.are_known() {
+        let part = match self.marks.have_come() {
             true => scalable::MOST_GROWTH,
             false => 0.25,
         };

@@ -37,7 +37,7 @@ const RETURN: f64 = 0.5;
 /// Marks have ended after this many virtual rounds without any above the window of the last one.
 const CLEAN_ROUNDS: u32 = 4;
 
-/// A virtual round of a path that has L4S grows by at most this part of the window in TRACK.
+/// Once marks have come, a round of TRACK grows by at most this part of the window.
 pub(super) const MOST_GROWTH: f64 = 1.0 / 16.0;
 
 /// Queues of L4S routers are shorter than this and the time of this many packets: RFC 9332,
@@ -71,6 +71,8 @@ const CLASSIC: Duration = Duration::from_secs(60);
 pub(super) struct Marks {
     /// Packets leave as ECT(1).
     is_scalable: bool,
+    /// A packet that left so came marked.
+    have_come: bool,
     /// Of the virtual round that goes on.
     packets: u64,
     marked: u64,
@@ -134,6 +136,11 @@ impl Marks {
         self.is_scalable && self.alpha.is_some()
     }
 
+    /// Whether the path has marked a packet that left as ECT(1), as packets leave now.
+    pub(super) fn have_come(&self) -> bool {
+        self.is_scalable && self.have_come
+    }
+
     /// Whether packets leave as ECT(1).
     pub(super) fn are_scalable(&self) -> bool {
         self.is_scalable
@@ -143,6 +150,7 @@ impl Marks {
     pub(super) fn on_ack(&mut self, ack: &Ack) -> bool {
         self.classic_until = self.classic_until.filter(|until| ack.now < *until);
         let is_answered = self.reduced.is_some_and(|at| ack.sent <= at);
+        self.have_come |= self.is_scalable && ack.marked > 0;
         if !self.is_scalable || self.alpha.is_none() && is_answered {
             return false;
         }
@@ -160,7 +168,8 @@ impl Marks {
     /// A mark while cross traffic fills the queue: the router is not of L4S.
     pub(super) fn set_classic(&mut self, now: Instant) {
         self.classic_until = Some(now + CLASSIC);
-        (self.alpha, self.suspicion, self.evidence) = (None, 0, 0);
+        (self.alpha, self.have_come) = (None, false);
+        (self.suspicion, self.evidence) = (0, 0);
     }
 
     /// YIELD has shown a queue that shrinks with the window; returns whether that is enough to take

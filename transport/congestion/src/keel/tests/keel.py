@@ -167,7 +167,7 @@ class Keel:
         self.calm = 0
         self.hold: Optional[Cubic] = None
         # marks: of the virtual round that goes on, and what they left
-        self.ect1, self.packets, self.marked, self.virtual_round = False, 0, 0, 0.0
+        self.ect1, self.came, self.packets, self.marked, self.virtual_round = False, False, 0, 0, 0.0
         self.alpha: Optional[float] = None
         self.news = 0  # virtual rounds that alpha has taken in
         self.reduced: Optional[float] = None
@@ -373,7 +373,7 @@ class Keel:
         packet = self.packet
         self.growth += 1
         row = min(self.growth, 16 if 2 * self.queue < target else 4)
-        step = max(packet, min(2 ** (row - 1) * packet, self.window / (16 if self.known else 4), 400 * packet))
+        step = max(packet, min(2 ** (row - 1) * packet, self.window / (16 if self.ect1 and self.came else 4), 400 * packet))
         floor = self.floor * min(round.rate / self.bw, 1.0) if self.bw > 0 else 0.0
         goal = max(self.window + step, min(2 * self.window, floor))
         if self.curve:
@@ -458,7 +458,7 @@ class Keel:
         self.curve, self.growth = Cubic(now, self.window, before, self.packet), 0
     @property
     def known(self) -> bool: return self.ect1 and self.alpha is not None
-    def classic(self) -> None: self.alpha, self.suspicion, self.evidence = None, 0, 0
+    def classic(self) -> None: self.alpha, self.came, self.suspicion, self.evidence = None, False, 0, 0
     def ask_for_marks(self, now: float) -> None:
         self.make_room(now)
         self.asks, self.state = "marks", State.YIELD
@@ -466,6 +466,7 @@ class Keel:
     def marks(self, e: dict) -> None:
         now, self.ect1 = e["now"], e["ect1"]
         answered = self.reduced is not None and e["sent"] <= self.reduced
+        self.came |= self.ect1 and e["marked"] > 0
         if not self.ect1 or self.alpha is None and answered: return
         self.packets, self.marked = self.packets + 1, self.marked + e["marked"]
         if answered or not e["marked"]: return
