@@ -4,7 +4,7 @@
 //! everything goes when the lab is dropped.
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -291,13 +291,14 @@ impl Lab {
     }
 
     fn run(&self, host: Host, arguments: &[&str], config: &Path, socket: PathBuf) -> Router {
+        let log = config.with_extension("log");
         let mut command = self.command(host, env!("CARGO_BIN_EXE_evenkeel-router"));
         let mut child = command
             .args(["run", "--config"])
             .arg(config)
             .args(arguments)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(fs::File::create(&log).unwrap())
             .spawn()
             .unwrap();
         let mut ready = String::new();
@@ -305,19 +306,14 @@ impl Lab {
         stdout.read_line(&mut ready).unwrap();
         if !ready.starts_with("ready ") {
             let _ = child.wait();
-            let mut stderr = String::new();
-            child
-                .stderr
-                .take()
-                .unwrap()
-                .read_to_string(&mut stderr)
-                .unwrap();
-            panic!("the router did not start: {stderr}");
+            let log = fs::read_to_string(log).unwrap();
+            panic!("the router did not start: {log}");
         }
         Router {
             child,
             ready,
             socket,
+            log,
         }
     }
 
@@ -362,6 +358,7 @@ pub(crate) struct Router {
     /// The line that it printed.
     pub(crate) ready: String,
     socket: PathBuf,
+    log: PathBuf,
 }
 
 impl Router {
@@ -397,11 +394,12 @@ impl Router {
     /// Waits for the end.
     pub(crate) fn wait(&mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
-        let mut stderr = String::new();
-        if let Some(mut pipe) = self.child.stderr.take() {
-            pipe.read_to_string(&mut stderr).unwrap();
-        }
-        (status, stderr)
+        (status, self.log())
+    }
+
+    /// What it has said on standard error.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap()
     }
 }
 
