@@ -15,7 +15,7 @@ use crate::daemon;
 use crate::failure::Failure;
 use crate::metrics::Endpoint;
 use crate::netlink::Netlink;
-use crate::plumbing;
+use crate::plumbing::{self, Plumbing};
 use crate::preflight;
 use crate::status::{self, Request};
 use crate::watch;
@@ -139,7 +139,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn carry_out(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Run { config, no_sandbox } => daemon::run(load(&config)?, config, !no_sandbox),
+        Command::Run { config, no_sandbox } => {
+            Plumbing::remove_killed();
+            daemon::run(load(&config)?, config, !no_sandbox)
+        }
         Command::Check { explain, config } => print(&check(&config, explain)?),
         Command::Reload { router } => {
             let status = status::ask(&router.socket()?, Request::Reload)?;

@@ -99,7 +99,7 @@ pub(crate) enum Way {
     Out { device: u32, via: Option<IpAddr> },
     /// Nowhere: the sender learns that the destination is unreachable.
     Unreachable,
-    /// Somewhere that this program does not describe.
+    /// Somewhere that this program does not describe, or nowhere without saying so.
     Elsewhere,
 }
 
@@ -381,7 +381,9 @@ impl RouteEntry {
         }
         let way = match (message.header.kind, device) {
             (RouteType::Unicast, Some(device)) => Way::Out { device, via },
-            (RouteType::Unicast, None) => Way::Elsewhere,
+            (RouteType::Unicast, None) | (RouteType::BlackHole | RouteType::Prohibit, _) => {
+                Way::Elsewhere
+            }
             (RouteType::Unreachable, _) => Way::Unreachable,
             _ => return None,
         };

@@ -10,6 +10,7 @@
 pub(crate) mod bypass;
 mod counted;
 mod explanation;
+mod killed;
 mod present;
 mod settings;
 mod suspicion;
@@ -21,7 +22,7 @@ use std::io;
 use evenkeel_queue::Amount;
 use tracing::{debug, warn};
 
-use crate::config::{Config, Entry, LinkSpec, MAIN_TABLE, RULE_PRIORITY, RouteSpec, Via};
+use crate::config::{Config, Entry, LinkSpec, MAIN_TABLE, RouteSpec, Via};
 use crate::device::Opened;
 use crate::failure::Failure;
 use crate::family::Family;
@@ -325,51 +326,6 @@ impl Plumbing {
                 let _ = self.netlink.delete_route(route);
             }
         }
-    }
-
-    /// Removes rules and routes of links whose devices there are no more: the kernel removes them with the
-    /// process.
-    fn sweep_killed(&mut self) -> io::Result<()> {
-        for rule in Present::read(&mut self.netlink)?.rules {
-            if let Some(tun) = rule.selector.iif
-                && rule.is_ours
-                && rule.priority == RULE_PRIORITY
-                && self.netlink.interface(&tun)?.is_none()
-            {
-                let tables = [rule.table, rule.table + LinkSpec::ENTRY_TABLE_OFFSET];
-                self.sweep(&tun, tables)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Removes our rules and routes of a link.
-    fn sweep(&mut self, tun: &str, tables: [u32; 2]) -> io::Result<()> {
-        let present = Present::read(&mut self.netlink)?;
-        let is_own = |rule: &RuleEntry| {
-            let is_from_device = rule.selector.iif.as_deref() == Some(tun);
-            rule.is_ours && (tables.contains(&rule.table) || is_from_device)
-        };
-        let own: Vec<_> = present.rules.iter().filter(|rule| is_own(rule)).collect();
-        let precedes_own = |rule: &RuleEntry| {
-            let mut own = own.iter().filter(|own| own.table == tables[1]);
-            rule.is_ours && own.any(|own| rule.precedes(own)) && !present.is_shared(rule, &tables)
-        };
-        for rule in present
-            .rules
-            .iter()
-            .filter(|rule| is_own(rule) || precedes_own(rule))
-        {
-            debug!(?rule, "removing rule");
-            self.netlink.delete_rule(rule)?;
-        }
-        for route in present.routes {
-            if tables.contains(&route.table) {
-                debug!(?route, "removing route");
-                self.netlink.delete_route(&route)?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::thread::{CapabilitySet, capabilities};
 
-use crate::config::{Config, Entry, LinkSpec, RouteSpec};
+use crate::config::{Config, Entry, LinkSpec, RouteSpec, Via};
 use crate::failure::Failure;
 use crate::family::Family;
 use crate::host::{find_exit, forwarding_problems, kernel, refuse, reverse_path_problem};
@@ -245,6 +245,13 @@ impl<'a> Host<'a> {
         if is_host && !self.netlink.leaves(to.address()) {
             return refuse(format!(
                 "{to} is this host's own, so that packets to it take no link; leave the route out"
+            ));
+        }
+        if let Via::Router(via) = route.via
+            && !self.netlink.leaves(via)
+        {
+            return refuse(format!(
+                "via = {via} is this host's own, or for all of a network; name the next router"
             ));
         }
         let family = route.to.family();

@@ -538,7 +538,14 @@ fn mark<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Mark>, D::E
 fn entry_table<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Located<u32>>, D::Error> {
-    table_number(deserializer).map(Some)
+    let table: Located<u32> = table_number(deserializer)?;
+    if table.value == *KERNEL_TABLES.end() {
+        return Err(de::Error::custom(format!(
+            "= {} is the kernel's table of this host's own addresses; choose another",
+            table.value
+        )));
+    }
+    Ok(Some(table))
 }
 
 fn table<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Located<u32>>, D::Error> {

@@ -95,6 +95,13 @@ pub(crate) fn by_rule(
         // They have been looked for in the main table.
         let is_late = route.entry == Entry::Table(MAIN_TABLE)
             && rules().any(|other| other.precedes(rule) && !other.suppresses(to));
+        if is_for_route && !is_late && rule.action == Action::Drop {
+            return Ok(Some(Failure::new(format!(
+                "a rule (priority {}) drops packets to {to} before they come to the link; remove it \
+                 (see `ip rule`)",
+                rule.priority
+            ))));
+        }
         if !is_elsewhere || !is_for_route || is_late {
             continue;
         }

@@ -27,7 +27,7 @@ fn refusal(output: &Output) -> (i32, String) {
 
 impl Lab {
     /// What `check` and `run` say to a configuration that both refuse.
-    fn refused(&self, links: &str) -> (i32, String) {
+    pub(super) fn refused(&self, links: &str) -> (i32, String) {
         let config = self.write_config(links);
         let say = |command: &str| {
             let mut command = self.evenkeel_router(&[command, "--config"]);
@@ -475,6 +475,28 @@ fn a_rule_that_leads_packets_past_a_link_is_refused() {
     assert_eq!(code, 2);
     let cause = "a rule (priority 500) leads packets to 10.0.2.0/24 past the link, by table 100";
     assert!(line.contains(cause), "{line}");
+    lab.ip(Host::R, "rule del priority 500");
+    // Nor is nowhere on the way.
+    for nowhere in ["unreachable", "blackhole", "prohibit"] {
+        lab.ip(
+            Host::R,
+            &format!("route replace {nowhere} default table 103"),
+        );
+        for (rule, does) in [
+            ("lookup 103", "leads packets to 10.0.2.0/24 past the link"),
+            ("to 10.0.2.9 type blackhole", "drops packets to 10.0.2.0/24"),
+            ("iif ek-bn lookup 103", "keeps packets to 10.0.2.0/24"),
+        ] {
+            lab.ip(Host::R, &format!("rule add {rule} priority 500"));
+            let (code, line) = lab.refused(&link("rate_bps = 1e6"));
+            assert!(
+                code == 2 && line.contains(does),
+                "{nowhere}, {rule}: {line}"
+            );
+            lab.ip(Host::R, "rule del priority 500");
+        }
+        lab.ip(Host::R, &format!("route del {nowhere} default table 103"));
+    }
 }
 
 /// A link with an IPv4 route alone.
@@ -498,7 +520,7 @@ fn a_rule_that_keeps_packets_from_going_on_behind_a_link_is_refused() {
         (1000, "iif ek-bn lookup 100", "looks in table 100"),
         (500, "not iif va lookup main", "looks in table 254"),
         (500, "iif ek-bn type unreachable", "drops them"),
-        (500, "to 10.0.0.0/16 type blackhole", "drops them"),
+        (500, "iif ek-bn to 10.0.0.0/16 type blackhole", "drops them"),
         (
             500,
             "iif ek-bn goto 32766",

@@ -141,6 +141,18 @@ fn routes_that_no_packet_can_take_are_refused() {
             "fd00:9::1/128 is this host's own",
         ),
         (
+            r#"to = "10.0.2.1/32", via = "10.0.9.1", dev = "vb""#,
+            "via = 10.0.9.1 is this host's own",
+        ),
+        (
+            r#"to = "10.0.2.1/32", via = "10.0.9.255", dev = "vb""#,
+            "via = 10.0.9.255 is this host's own, or for all",
+        ),
+        (
+            r#"to = "10.0.2.1/32", dev = "vb", table = 255"#,
+            "255 is the kernel's table",
+        ),
+        (
             r#"to = "127.1.0.0/16", dev = "vb""#,
             "no host forwards packets to 127.1.0.0/16",
         ),

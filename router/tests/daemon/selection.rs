@@ -87,6 +87,10 @@ fn what_a_killed_router_has_left_of_rules_the_next_one_removes() {
     };
     lab.start(DEFAULT).stop(Signal::KILL);
     assert!(lab.leftovers().contains("suppress_prefixlength"));
+    // A start that is refused does so too: they lead packets nowhere.
+    assert_eq!(lab.refused("links = 7").0, 2);
+    assert_eq!(lab.leftovers(), "");
+    lab.start(DEFAULT).stop(Signal::KILL);
     let router = lab.start(DEFAULT);
     assert_eq!(taken(&lab, &router), 2.0);
     assert_eq!(lab.leftovers().matches("suppress_prefixlength").count(), 2);
