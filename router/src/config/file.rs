@@ -485,15 +485,16 @@ fn set_priorities(links: &mut [LinkSpec], at: &Origin, faults: &mut Faults) {
     }
 }
 
-/// Whether all addresses of a block are of a kind that stays on the host or on a network: loopback,
-/// link-local, multicast, broadcast.
+/// Whether all addresses of a block are of a kind that stays on the host or on a network: none,
+/// loopback, link-local, multicast, broadcast.
 fn never_forwarded(to: Prefix) -> bool {
     let blocks = [
+        "0.0.0.0/8",
         "127.0.0.0/8",
         "169.254.0.0/16",
         "224.0.0.0/4",
         "255.255.255.255/32",
-        "::1/128",
+        "::/127",
         "fe80::/10",
         "ff00::/8",
     ];

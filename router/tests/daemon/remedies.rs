@@ -157,6 +157,10 @@ fn routes_that_no_packet_can_take_are_refused() {
             "no host forwards packets to 127.1.0.0/16",
         ),
         (
+            r#"to = "::/128", dev = "vb""#,
+            "no host forwards packets to ::/128",
+        ),
+        (
             r#"to = "239.0.0.0/8", dev = "vb""#,
             "no host forwards packets to 239.0.0.0/8",
         ),
