@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 use crate::controller::{Ack, Cause, Congestion, Controller, EcnMode, LEAST_PACED_RTT, PathSample};
 use crate::window::{InitialWindow, minimum_window, most_risked};
 use cubic::{BETA, Curve};
-use delay::Delay;
+use delay::{Delay, OLD};
 use hold::Hold;
 use losses::{Losses, Verdict};
 use rate::{Rates, Round};
@@ -39,7 +39,7 @@ pub(crate) use row::ROW;
 pub(crate) use row::SWITCHED;
 use row::Switches;
 use scalable::Marks;
-use search::{Answer, Search, Seen};
+use search::{AIM, Answer, Search, Seen};
 use stalls::Stalls;
 use start::Start;
 
@@ -61,9 +61,6 @@ const PACE: f64 = 1.1;
 /// More losses than the path has anyway, and a mark (RFC 8511, section 3.1), lower the window to
 /// this part.
 const CUT: f64 = 0.85;
-
-/// Losses do not lower the window below this part of what was delivered.
-const DELIVERED_FACTOR: f64 = 0.9;
 
 /// A loss while half of the target queues shows a queue that is not larger: keel aims at a part of
 /// its target that falls by [`CUT`], to no less than the first, and recovers by the second each
@@ -235,6 +232,7 @@ impl Keel {
     fn track(&mut self) {
         self.mode = Mode::Track;
         self.growth = 0;
+        self.target_part = 1.0;
         self.search = None;
         self.curve = None;
     }
@@ -275,10 +273,9 @@ impl Keel {
     fn give_way_to_loss(&mut self, seen: &Seen, round: &Round, many: bool) {
         self.routers.on_excess_losses(seen, &mut self.delay);
         let delivered = self.window.min(round.rate * seen.standing.as_secs_f64());
-        let kept = self.switches.delivered_factor(DELIVERED_FACTOR);
         let cut = self.switches.cut(CUT);
         let factor = if many { self.switches.beta(BETA) } else { cut };
-        let window = (factor * self.window).max(kept * delivered);
+        let window = (factor * self.window).max(AIM * delivered);
         self.lower(seen.now, window, delivered);
         // A long queue explains the loss: once it is gone, the path has room.
         self.curve.take_if(|_| seen.is_long());
@@ -303,21 +300,14 @@ impl Keel {
         let search = self.search.get_or_insert_with(|| Search::new(seen));
         match search.round(seen) {
             Answer::GiveWay(window) => self.set_window(window.max(self.kept())),
-            Answer::Longer(window) => {
-                if self.delay.reported() * 2 > seen.queue() {
-                    self.routers.distrust(seen.now, &mut self.delay);
-                } else {
-                    self.delay.rebase();
-                }
-                (self.search, self.curve) = (None, None);
-                self.window = window;
-            }
             Answer::CrossTraffic { .. } if !self.switches.hold() => self.search = None,
             Answer::CrossTraffic { window, same_rate } => {
                 self.search = None;
                 let back = self.back();
                 self.window = self.window.max(window) + back;
-                let hold = Hold::new(&self.seen(seen.now), same_rate + back, self.packet());
+                let now = self.seen(seen.now);
+                let most = same_rate + back;
+                let hold = Hold::new(&now, most, seen.reference(), self.packet());
                 self.mode = Mode::Hold(hold);
             }
         }
@@ -382,9 +372,8 @@ impl Keel {
             self.first_room_at = None;
             return true;
         }
-        let age = self.delay.old();
-        now.saturating_duration_since(self.delay.seen()) > age
-            && now.saturating_duration_since(self.room_at) > age / 2
+        now.saturating_duration_since(self.delay.seen()) > OLD
+            && now.saturating_duration_since(self.room_at) > OLD / 2
     }
 }
 

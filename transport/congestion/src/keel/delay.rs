@@ -23,13 +23,8 @@ const RECENT: usize = 8;
 const NOISES: usize = 16;
 const LEAST_SAMPLES: f64 = 4.0;
 
-/// Jitter beyond an empty round trip, or beyond this if that is shorter, is not allowed for.
-const MOST_JITTER: Duration = Duration::from_millis(30);
-
-/// A round trip that was not seen for this long, or for this many empty round trips if that is
-/// longer, is old.
-const OLD: Duration = Duration::from_secs(10);
-const OLD_RTTS: u32 = 40;
+/// A round trip that was not seen for this long is old.
+pub(super) const OLD: Duration = Duration::from_secs(10);
 
 /// The shortest round trip assumed.
 const LEAST_RTT: Duration = Duration::from_micros(1);
@@ -38,11 +33,10 @@ const LEAST_RTT: Duration = Duration::from_micros(1);
 /// 2 sqrt(3) that a uniform jitter spans.
 const SPREAD: f64 = 5.25;
 
-/// A queue is short below this part of the empty round trip, within these bounds (after RFC 9406,
-/// section 4.3, which takes an eighth).
+/// A queue is short below this part of the empty round trip, or below this if that is longer (after
+/// RFC 9406, section 4.3, which takes an eighth, at least 4 ms).
 const SHORT_PART: u32 = 20;
-const SHORT_LEAST: Duration = Duration::from_millis(4);
-const SHORT_MOST: Duration = Duration::from_millis(16);
+const SHORT: Duration = Duration::from_millis(4);
 
 /// Round trips of one path.
 #[derive(Debug, Clone, Default)]
@@ -168,19 +162,14 @@ impl Delay {
 
     /// A round ends.
     pub(super) fn on_round(&mut self, now: Instant) {
-        let (standing, old) = (self.standing(), self.old());
-        self.rounds.push(now, standing, old);
+        let standing = self.standing();
+        self.rounds.push(now, standing, OLD);
     }
 
     /// When the least of what stood at the ends of rounds did so. Flows that share a queue see it
     /// at the same time.
     pub(super) fn low_at(&self) -> Option<Instant> {
         self.rounds.samples.front().map(|(at, _)| *at)
-    }
-
-    /// The age at which a round trip is old.
-    pub(super) fn old(&self) -> Duration {
-        OLD.max(self.base() * OLD_RTTS)
     }
 
     /// Forgets all but what stands: the path has become another one.
@@ -261,7 +250,7 @@ impl Delay {
         }
         let beyond = match self.is_complete {
             true => Duration::ZERO,
-            false => unexplained.saturating_sub(self.base() + self.jitter()),
+            false => unexplained.saturating_sub(self.base() + self.noise.jitter()),
         };
         self.base() + self.reported() + beyond
     }
@@ -270,13 +259,13 @@ impl Delay {
     pub(super) fn noise(&self) -> Duration {
         match self.is_told || !self.switches.jitter() {
             true => Duration::ZERO,
-            false => self.jitter(),
+            false => self.noise.jitter(),
         }
     }
 
     /// The longest queue that flows which fill queues do not leave, with jitter.
     pub(super) fn quiet(&self) -> Duration {
-        (self.base() / 10).max(SHORT_LEAST) + self.short_noise()
+        self.short() + self.short_noise()
     }
 
     /// The last round trip.
@@ -289,16 +278,10 @@ impl Delay {
         self.pieces.iter().min().copied().unwrap_or_default()
     }
 
-    /// By how much round trips exceed what stands without a queue behind it, at most an empty round
-    /// trip.
-    fn jitter(&self) -> Duration {
-        self.noise.jitter().min(self.base().max(MOST_JITTER))
-    }
-
     /// A queue up to this length is short.
     pub(super) fn short(&self) -> Duration {
         let base = self.base();
-        (base / SHORT_PART).clamp(SHORT_LEAST.min(base), SHORT_MOST)
+        (base / SHORT_PART).max(SHORT.min(base))
     }
 }
 
@@ -409,8 +392,8 @@ mod tests {
     }
 
     #[test]
-    fn a_twentieth_of_the_empty_round_trip_from_4_to_16_ms_is_short() {
-        for (rtt, short) in [(2, 2), (40, 4), (200, 10), (600, 16)] {
+    fn a_twentieth_of_the_empty_round_trip_and_at_least_4_ms_is_short() {
+        for (rtt, short) in [(2, 2), (40, 4), (200, 10)] {
             let mut delay = Delay::default();
             feed(&mut delay, 0..1000, ms(rtt));
             assert_eq!(delay.short(), ms(short), "{rtt} ms");
@@ -502,7 +485,7 @@ mod tests {
             let now = epoch() + ms(300) + Duration::from_micros(1500 * at);
             delay.on_rtt(now, rtt, None);
         }
-        let spread = delay.jitter().as_secs_f64();
+        let spread = delay.noise.jitter().as_secs_f64();
         assert!((0.0102..0.0108).contains(&spread), "5.25 x 2 ms: {spread}");
     }
 }

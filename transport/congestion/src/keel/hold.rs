@@ -3,15 +3,19 @@
 use std::time::{Duration, Instant};
 
 use super::cubic::{BETA, Curve};
+use super::delay::OLD;
 use super::rate::Round;
-use super::search::{FOLLOWS, Reference, Seen};
+use super::search::{COMPARED, FOLLOWS, LEFT, Reference, Seen};
 use super::{Keel, Mode, USED};
 use crate::window::minimum_window;
 
-/// This part of the window remains for up to [`ROOM_ROUNDS`] rounds: time to drain, and for the
-/// others to answer.
-const ROOM: f64 = 0.5;
+/// Rounds after which a step of the window has shown its effect: time to drain, and for the others
+/// to answer.
 const ROOM_ROUNDS: u32 = 3;
+
+/// Round trips that change by less than this part while the window is back at what it was before
+/// giving way are those of a longer route.
+const STILL: f64 = 0.01;
 
 /// Cross traffic is gone if the queue is short for this many rounds although the window is back at
 /// this part of where they stopped it.
@@ -22,16 +26,32 @@ const REGROWN: f64 = 0.95;
 #[derive(Debug, Clone)]
 pub(super) struct Hold {
     curve: Curve,
-    room: Option<Room>,
+    step: Option<Step>,
     quiet: u32,
 }
 
-/// Room is made to see who fills the queue.
+/// A step of the window, whose effect on round trips shows who fills the queue.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct Step {
     /// What was before.
     before: Reference,
     rounds: u32,
+    /// Room is made; else the window is back at what it was before giving way.
+    is_room: bool,
+    /// It shows nothing: packets were lost in the room, and others may have given way to that; or
+    /// the round trips of a larger window have moved.
+    is_void: bool,
+}
+
+impl Step {
+    fn new(before: Reference, is_room: bool) -> Self {
+        Self {
+            before,
+            rounds: 0,
+            is_room,
+            is_void: false,
+        }
+    }
 }
 
 /// What to do after a round.
@@ -43,15 +63,18 @@ pub(super) enum Next {
     Room(f64),
     /// Cross traffic is gone; continue with this window, in bytes.
     Leave(f64),
+    /// There is none: the route has become longer.
+    Longer,
 }
 
 impl Hold {
-    /// Holds `seen.window` and more until it is `most` bytes.
-    pub(super) fn new(seen: &Seen, most: f64, mtu: f64) -> Self {
+    /// Holds `seen.window` and more until it is `most` bytes; giving way had left `before`.
+    pub(super) fn new(seen: &Seen, most: f64, before: Reference, mtu: f64) -> Self {
         let beta = seen.switches.beta(BETA);
+        let is_rise = before.window <= COMPARED * seen.window;
         Self {
             curve: Curve::new(seen.now, seen.window / mtu, most / mtu, beta),
-            room: None,
+            step: is_rise.then(|| Step::new(before, false)),
             quiet: 0,
         }
     }
@@ -69,20 +92,30 @@ impl Hold {
         if seen.is_alone {
             return Next::Leave(seen.window);
         }
-        if let Some(room) = &mut self.room {
-            room.rounds += 1;
-            let own = room
-                .before
-                .followed(ROOM * room.before.window, seen.standing, seen.base);
-            if room.rounds < ROOM_ROUNDS {
+        if let Some(step) = &mut self.step {
+            step.rounds += 1;
+            let Reference { window, standing } = step.before;
+            let moved = seen.standing.abs_diff(standing);
+            step.is_void |= !step.is_room && moved > standing.mul_f64(STILL);
+            if step.rounds < ROOM_ROUNDS {
                 return Next::Window(seen.window);
             }
-            let Reference { window, standing } = room.before;
-            self.room = None;
-            if own > seen.switches.follows(FOLLOWS) {
+            let Step {
+                before,
+                is_room,
+                is_void,
+                ..
+            } = *step;
+            self.step = None;
+            let own = before.followed(LEFT * window, seen.standing, seen.base);
+            if is_void {
+                return Next::Window(window.max(seen.window));
+            } else if !is_room {
+                return Next::Longer;
+            } else if own > seen.switches.follows(FOLLOWS) {
                 // All who fill the queue have made room: each takes what fits of its window.
-                let fits = (seen.base + seen.target).as_secs_f64() / standing.as_secs_f64();
-                return Next::Leave(window * fits.clamp(ROOM, 1.0));
+                let fits = (seen.base + seen.target).div_duration_f64(standing);
+                return Next::Leave(window * fits.clamp(LEFT, 1.0));
             }
             return Next::Window(window.max(seen.window));
         }
@@ -99,12 +132,8 @@ impl Hold {
             return Next::Window(seen.window);
         }
         if is_room_due {
-            let before = Reference {
-                window: seen.window,
-                standing: seen.standing,
-            };
-            self.room = Some(Room { before, rounds: 0 });
-            return Next::Room(ROOM * seen.window);
+            self.step = Some(Step::new(seen.reference(), true));
+            return Next::Room(LEFT * seen.window);
         }
         let grown = self.curve.window(seen.now, smoothed) * mtu;
         Next::Window(grown.clamp(seen.window, 1.5 * seen.window))
@@ -113,9 +142,11 @@ impl Hold {
     /// Packets of a window of `window` bytes were lost or marked. Returns the next window; `None`
     /// while room is made with a window that is lower already.
     pub(super) fn on_congestion(&mut self, now: Instant, window: f64, mtu: f64) -> Option<f64> {
-        if self.room.is_some() {
+        if let Some(step) = self.step.as_mut().filter(|step| step.is_room) {
+            step.is_void = true;
             return None;
         }
+        self.step = None;
         let packets = window / mtu;
         let beta = self.curve.beta();
         // Fast convergence (RFC 9438, section 4.7).
@@ -134,8 +165,8 @@ impl Keel {
     pub(super) fn hold_round(&mut self, now: Instant, round: &Round) {
         let seen = self.seen(now);
         let smoothed = self.delay.smoothed();
-        let low_at = self.delay.low_at().map_or(now, |at| at.max(self.room_at));
-        let is_room_due = now.saturating_duration_since(low_at) > self.delay.old() / 2;
+        let due = self.delay.low_at().unwrap_or(now) + OLD / 2;
+        let is_room_due = now > due && self.room_at < due && !round.is_lossy;
         let mtu = self.packet();
         self.losses.count(self.mtu, true);
         let Mode::Hold(hold) = &mut self.mode else {
@@ -155,6 +186,10 @@ impl Keel {
                 self.track();
                 self.window = (window - self.back()).max(least);
             }
+            Next::Longer => {
+                self.track();
+                self.take_for_longer(&seen);
+            }
         }
     }
 }
@@ -167,7 +202,7 @@ mod tests {
     const MTU: f64 = 1000.0;
 
     fn new(seen: &Seen, most: f64) -> Hold {
-        Hold::new(seen, most, MTU)
+        Hold::new(seen, most, seen.reference(), MTU)
     }
 
     /// Runs rounds of 100 ms, of which each fiftieth is due for room, with round trips that `rtt`
@@ -184,7 +219,7 @@ mod tests {
             let seen = seen(round, windows[windows.len() - 1]);
             match hold.round(&seen, ms(100), round % 50 == 20, None, MTU) {
                 Next::Window(window) | Next::Room(window) => windows.push(window),
-                Next::Leave(_) => return (Some(round), windows),
+                Next::Leave(_) | Next::Longer => return (Some(round), windows),
             }
         }
         (None, windows)
@@ -208,6 +243,54 @@ mod tests {
             Duration::from_secs_f64(window / 1e6).max(ms(50))
         });
         assert_eq!(left, Some(23), "three rounds after it made room, at 2 s");
+    }
+
+    /// A window that giving way had halved behind round trips of 90 ms is back; packets are lost
+    /// before the round `lost`. Returns what four rounds ask.
+    fn risen(rtt: impl Fn(u32) -> Duration, lost: Option<u32>) -> Vec<Next> {
+        let seen = Seen::standing(ms(90));
+        let before = Reference {
+            window: 50_000.0,
+            standing: ms(90),
+        };
+        let mut hold = Hold::new(&seen, seen.window, before, MTU);
+        let round = |round| {
+            if lost == Some(round) {
+                hold.on_congestion(seen.now, seen.window, MTU);
+            }
+            let now = Seen {
+                standing: rtt(round),
+                ..seen
+            };
+            hold.round(&now, ms(90), false, None, MTU)
+        };
+        (1..=4).map(round).collect()
+    }
+
+    #[test]
+    fn round_trips_that_do_not_move_when_the_window_is_back_are_a_longer_route() {
+        let is_longer = |rounds: Vec<Next>| rounds[2] == Next::Longer;
+        assert!(is_longer(risen(|_| ms(90), None)));
+        assert!(!is_longer(risen(|round| ms(90 + u64::from(round)), None)));
+        assert!(!is_longer(risen(|_| ms(90), Some(2))), "a full queue");
+    }
+
+    #[test]
+    fn room_in_which_packets_are_lost_proves_nothing() {
+        let left = |is_lost| {
+            let full = Seen::standing(ms(100));
+            let mut hold = new(&full, 100_000.0);
+            hold.round(&full, ms(100), true, None, MTU);
+            if is_lost {
+                hold.on_congestion(full.now, 50_000.0, MTU);
+            }
+            let room = Seen {
+                window: 50_000.0,
+                ..Seen::standing(ms(50))
+            };
+            (0..3).any(|_| matches!(hold.round(&room, ms(50), false, None, MTU), Next::Leave(_)))
+        };
+        assert!(left(false) && !left(true));
     }
 
     #[test]

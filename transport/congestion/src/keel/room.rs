@@ -3,16 +3,15 @@
 use std::time::Instant;
 
 use super::cubic::BETA;
-use super::search::{COMPARED, FOLLOWS, Reference, Seen};
+use super::search::{AIM, COMPARED, LEFT, Reference, Seen};
 use super::{Keel, Mode};
-
-/// YIELD leaves at least this part of the window, for this many rounds.
-const LEAST: f64 = 0.5;
-const ROUNDS: u32 = 2;
 
 /// A queue that shrinks by more than this part of what the window gives up is shared by the flow:
 /// one of six equal flows has a sixth of it.
 const PART_OF_ONE_FLOW: f64 = 0.15;
+
+/// Rounds for which YIELD makes room.
+const ROUNDS: u32 = 2;
 
 /// How the flow makes room.
 #[derive(Debug, Clone, Copy)]
@@ -21,40 +20,22 @@ pub(super) struct Room {
     before: Reference,
     /// Rounds to come.
     rounds: u32,
-    /// If it asks and round trips do not follow the window, the one that stands becomes base.
-    asks: Option<Question>,
-}
-
-/// What YIELD is to find out.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Question {
-    /// Is the queue this flow's, or does jitter look like one?
-    Jitter,
     /// Does the router that marks have the queue, or is it on the way back, or the route longer?
-    Marks,
+    asks: bool,
 }
 
 impl Keel {
-    /// YIELD begins. Where stalls would keep the window, it asks whether the queue is jitter: the
-    /// least round trip of 30 s may be one that jitter spared.
+    /// YIELD begins.
     pub(super) fn make_room(&mut self, seen: &Seen) {
-        let asks = seen.queue() * 2 > seen.target && self.kept() > COMPARED * self.window;
-        let left = (0.9 * seen.base.as_secs_f64() / seen.standing.as_secs_f64()).max(LEAST);
-        if asks {
-            self.ask(seen, Some(Question::Jitter), left * self.window);
-        } else {
-            self.ask(seen, None, (left * self.window).max(self.kept()));
-        }
+        let left = (AIM * seen.base.div_duration_f64(seen.standing)).max(LEFT);
+        self.begin_yield(seen, false, (left * self.window).max(self.kept()));
     }
 
-    /// YIELD begins with a window of `window` bytes, to find out what it `asks`.
-    pub(super) fn ask(&mut self, seen: &Seen, asks: Option<Question>, window: f64) {
+    /// YIELD begins with a window of `window` bytes, to find out whose the queue is if it `asks`.
+    pub(super) fn begin_yield(&mut self, seen: &Seen, asks: bool, window: f64) {
         self.room_at = seen.now;
         self.mode = Mode::Yield(Room {
-            before: Reference {
-                window: self.window,
-                standing: seen.standing,
-            },
+            before: seen.reference(),
             rounds: ROUNDS,
             asks,
         });
@@ -71,30 +52,30 @@ impl Keel {
         let (base, standing) = (self.delay.base(), self.delay.standing());
         let followed = room.before.followed(self.window, standing, base);
         let is_small = self.window <= COMPARED * room.before.window;
-        let least = match room.asks {
-            Some(Question::Marks) => PART_OF_ONE_FLOW,
-            _ => 1.0 - self.switches.follows(FOLLOWS),
-        };
-        let follows = !is_small || followed >= least;
         self.window = room.before.window;
         self.mode = Mode::Track;
         self.search = None;
-        match room.asks {
-            None => {}
-            Some(Question::Jitter) if follows => {}
-            Some(Question::Jitter) => self.delay.rebase(),
-            Some(Question::Marks) if follows => {
-                let is_classic = self.marks.convict(now);
-                if is_classic {
-                    self.lower(now, BETA * self.window, self.window);
-                }
-            }
-            Some(Question::Marks) => {
-                self.marks.acquit();
-                self.window *= standing.div_duration_f64(base).max(1.0);
-                self.curve = None;
-                self.delay.rebase();
-            }
+        if !room.asks {
+            return;
+        }
+        if is_small && followed < PART_OF_ONE_FLOW {
+            self.marks.acquit();
+            self.take_for_longer(&self.seen(now));
+        } else if self.marks.convict(now) {
+            self.lower(now, BETA * self.window, self.window);
+        }
+    }
+
+    /// Nobody queues: the route has become longer, and takes a window that is larger by as much, as
+    /// far as a step of the window has shown. If routers alone reported the queue, they were wrong.
+    pub(super) fn take_for_longer(&mut self, seen: &Seen) {
+        let longer = seen.standing.div_duration_f64(seen.base);
+        self.window *= longer.clamp(1.0, 1.0 / LEFT);
+        self.curve = None;
+        if self.delay.reported() * 2 > seen.queue() {
+            self.routers.distrust(seen.now, &mut self.delay);
+        } else {
+            self.delay.rebase();
         }
     }
 }

@@ -12,8 +12,8 @@ use crate::freshness::feedback_lifetime;
 const STAMPED_INTERVAL: u32 = 2;
 const UNSTAMPED_INTERVAL: u32 = 1 << 20;
 
-/// Routers of which one was wrong are not believed for so long.
-const DISTRUST: Duration = Duration::from_secs(60);
+/// Routers of which one was wrong are not believed for this long.
+pub(super) const DISTRUST: Duration = Duration::from_secs(60);
 
 /// The routers of one path.
 #[derive(Debug, Clone, Default)]

@@ -27,7 +27,6 @@ switches! {
         slow_start: "START's slow rounds behind a queue that cross traffic may have made; it ends at once",
         reach_cap: "START's cap at what the path delivered",
         make_room: "YIELD: making room to see the empty path",
-        longer_route: "taking a queue that does not move for a longer route",
         hold: "HOLD: a share beside cross traffic that fills the queue; it gives way instead",
         loss_filter: "tolerating losses of the path; each round with a loss counts",
         path_losses: "telling losses of the path by what a smaller window delivers",
@@ -40,14 +39,12 @@ switches! {
         standing: "STANDING, the time over which a queue stands",
         beta: "BETA, the part of CUBIC's window that a loss leaves",
         aim: "AIM, the part of the target that giving way aims at",
-        delivered_factor: "DELIVERED_FACTOR, the part of what was delivered that losses leave",
         most_step: "MOST_STEP, the least part to which a round lowers the window",
         follows: "FOLLOWS, the part of what is expected that follows the window",
         target_packets: "TARGET_PACKETS, the target at 5 Mb/s",
         stretched: "STRETCHED, by how much slower acknowledgements end START",
         cut: "CUT, the part of the window that excess losses leave",
         tolerated: "TOLERATED, the share of losses that is not answered",
-        suspicion: "SUSPICION, the time given to a queue of cross traffic to go away",
         growth_queue: "GROWTH_QUEUE, the part of the target below which the window grows",
     }
 }

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::losses::Verdict;
 use super::rate::Round;
-use super::room::Question;
-use super::search::Seen;
+use super::routers::DISTRUST;
+use super::search::{LEFT, Seen};
 use super::{Keel, LEAST_PACKETS, Mode, USED};
 use crate::controller::{Ack, Congestion, Controller, EcnMode};
 use crate::window::minimum_window;
@@ -56,15 +56,9 @@ const CLASSIC_ROUNDS: u32 = 4;
 /// In TRACK a queue longer than this part of base is tested.
 const NOTICED: f64 = 0.125;
 
-/// A test leaves this part of the window for two rounds.
-const TESTED: f64 = 0.5;
-
 /// This many tests in a row must show a queue that shrinks with the window: during one or two of
 /// them the queue of the way back may drain by chance.
 const CONVICTIONS: u32 = 3;
-
-/// Behind a classic router the flow does without L4S for this long.
-const CLASSIC: Duration = Duration::from_secs(60);
 
 /// Marks of one path.
 #[derive(Debug, Clone, Default)]
@@ -167,7 +161,7 @@ impl Marks {
 
     /// A mark while cross traffic fills the queue: the router is not of L4S.
     pub(super) fn set_classic(&mut self, now: Instant) {
-        self.classic_until = Some(now + CLASSIC);
+        self.classic_until = Some(now + DISTRUST);
         (self.alpha, self.have_come) = (None, false);
         (self.suspicion, self.evidence) = (0, 0);
     }
@@ -309,7 +303,7 @@ impl Keel {
 
     /// A queue stands that the marks do not explain: YIELD finds out whose it is.
     pub(super) fn ask_for_marks(&mut self, seen: &Seen) {
-        self.ask(seen, Some(Question::Marks), TESTED * seen.window);
+        self.begin_yield(seen, true, LEFT * seen.window);
     }
 
     fn path(&self) -> Path {

@@ -3,7 +3,7 @@
 //! By Little's law a flow's rate is its window over the round trip. If the queue is its own, round
 //! trips shrink as its window does, and the rate stays. If cross traffic fills it, round trips stay
 //! and the rate shrinks: the part by which they do not follow the window is what cross traffic has
-//! in the path. If they do not move at all, nobody queues: the route has become longer.
+//! in the path.
 
 use std::time::{Duration, Instant};
 
@@ -20,28 +20,18 @@ pub(super) const COMPARED: f64 = 0.75;
 /// A round lowers the window at most to this part, so that the next shows what it did.
 const MOST_STEP: f64 = 0.7;
 
-/// keel aims below its target: a window that meets it exactly would be above it by a rounding.
-const AIM: f64 = 0.9;
+/// keel gives way to this part of what fits: a window that met it exactly would be above it by a
+/// rounding.
+pub(super) const AIM: f64 = 0.9;
 
-/// Beside cross traffic the window falls to this part of what it was and no further.
-const FLOOR: f64 = 0.5;
+/// Beside cross traffic, and to make room, the window falls to this part of what it was.
+pub(super) const LEFT: f64 = 0.5;
 
 /// The first rounds show the change that made the queue, not its cause.
 const SKIPPED: u32 = 3;
 
-/// A round trip, or a queue that is not short, that changes by less than this part for this many
-/// rounds is a longer route. After three times [`SUSPICION_ROUNDS`] it is not: cross traffic may
-/// have taken what keel left.
-const STILL: f64 = 0.02;
-const STILL_ROUNDS: u32 = 4;
-const STILL_WINDOW: f64 = 0.6;
-
-/// A longer route is believed up to this ratio at once; growth finds the rest.
-const MOST_LONGER: f64 = 2.0;
-
-/// This many rounds, and this long, is a queue of cross traffic given to go away.
+/// This many rounds is a queue of cross traffic given to go away.
 const SUSPICION_ROUNDS: u32 = 8;
-const SUSPICION: Duration = Duration::from_secs(1);
 
 /// By how much a quantity followed what was expected of it: 0 if it stayed as it was before, 1 if
 /// it is what was expected.
@@ -53,7 +43,6 @@ pub(super) fn followed(before: f64, after: f64, expected: f64) -> f64 {
 /// A queue that stays although the window shrinks.
 #[derive(Debug, Clone)]
 pub(super) struct Search {
-    since: Instant,
     /// The window at the beginning, in bytes, and the round trip that stood.
     top: f64,
     top_standing: Duration,
@@ -71,9 +60,6 @@ pub(super) struct Search {
     has_cross_traffic: bool,
     /// Rounds at the least window.
     at_least: u32,
-    /// Rounds in a row in which the queue did not move.
-    still: u32,
-    last: Duration,
 }
 
 /// A window, in bytes, and the round trip that stood behind it.
@@ -132,6 +118,13 @@ impl Seen {
         }
     }
 
+    pub(super) fn reference(&self) -> Reference {
+        Reference {
+            window: self.window,
+            standing: self.standing,
+        }
+    }
+
     pub(super) fn queue(&self) -> Duration {
         self.standing.saturating_sub(self.base)
     }
@@ -152,8 +145,6 @@ impl Seen {
 pub(super) enum Answer {
     /// Continue with this window, in bytes.
     GiveWay(f64),
-    /// The route is longer; this window fills it as the one before filled the shorter route.
-    Longer(f64),
     /// Cross traffic fills the queue.
     CrossTraffic {
         /// The window before keel gave way, in bytes.
@@ -167,7 +158,6 @@ impl Search {
     /// A round ends above the target for the first time.
     pub(super) fn new(seen: &Seen) -> Self {
         Self {
-            since: seen.now,
             top: seen.window,
             top_standing: seen.standing,
             target: seen.target,
@@ -177,8 +167,6 @@ impl Search {
             reference: None,
             has_cross_traffic: false,
             at_least: 0,
-            still: 0,
-            last: seen.queue(),
         }
     }
 
@@ -188,52 +176,29 @@ impl Search {
 
     /// A round ends above the target.
     pub(super) fn round(&mut self, seen: &Seen) -> Answer {
-        let (queue, window) = (seen.queue(), seen.window);
+        let window = seen.window;
         let gave_way = self.has_cross_traffic && window <= COMPARED * self.top;
         if seen.is_long() || gave_way {
             self.suspicious += 1;
         }
         self.rounds += 1;
-        // It matters little whether a short queue is taken for a longer route: noise may hide less.
-        let whole = if queue <= seen.base / 5 {
-            seen.standing
-        } else {
-            queue
-        };
-        self.still = if queue.abs_diff(self.last) < whole.mul_f64(STILL) {
-            self.still + 1
-        } else {
-            0
-        };
-        self.last = queue;
         self.compare(seen);
         self.has_cross_traffic &= !seen.is_alone;
         self.sent = window;
         if window <= seen.least {
             self.at_least += 1;
             // keel has given way as far as it can.
-            self.has_cross_traffic |= self.at_least >= STILL_ROUNDS;
+            self.has_cross_traffic |= self.at_least >= SUSPICION_ROUNDS;
         }
-        if self.has_cross_traffic {
-            let is_still = self.still >= STILL_ROUNDS
-                && window <= STILL_WINDOW * self.top
-                && self.rounds <= 3 * SUSPICION_ROUNDS;
-            if is_still && seen.switches.longer_route() {
-                let longer = seen.standing.as_secs_f64() / seen.base.as_secs_f64();
-                return Answer::Longer(longer.min(MOST_LONGER) * self.top);
-            }
-            let long = seen.now.saturating_duration_since(self.since)
-                >= seen.switches.suspicion(SUSPICION);
-            if long && self.suspicious >= SUSPICION_ROUNDS {
-                let longer = seen.standing.as_secs_f64() / self.top_standing.as_secs_f64();
-                return Answer::CrossTraffic {
-                    window: self.top,
-                    same_rate: self.top * longer.max(1.0),
-                };
-            }
+        if self.has_cross_traffic && self.suspicious >= SUSPICION_ROUNDS {
+            let longer = seen.standing.div_duration_f64(self.top_standing);
+            return Answer::CrossTraffic {
+                window: self.top,
+                same_rate: self.top * longer.max(1.0),
+            };
         }
         let floor = if self.has_cross_traffic {
-            FLOOR * self.top
+            LEFT * self.top
         } else {
             0.0
         };
@@ -344,23 +309,6 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_does_not_move_is_a_longer_route() {
-        let (answer, rounds) = searched(|_, _| ms(80));
-        assert_eq!(
-            answer,
-            Some(Answer::Longer(160_000.0)),
-            "80 ms instead of 50"
-        );
-        assert!(rounds <= 8, "{rounds} rounds");
-    }
-
-    #[test]
-    fn a_route_is_believed_to_be_at_most_twice_as_long() {
-        let (answer, _) = searched(|_, _| ms(500));
-        assert_eq!(answer, Some(Answer::Longer(200_000.0)));
-    }
-
-    #[test]
     fn a_queue_that_others_fill_is_found_within_about_a_second() {
         // Others take what is left free, and their queue grows and falls.
         let (answer, rounds) = searched(|_, round| ms(90 + round % 3 * 4));
@@ -368,9 +316,9 @@ mod tests {
             panic!("{answer:?}");
         };
         assert_eq!(window, 100_000.0);
-        // 90 ms at the beginning, 94 ms at the end.
-        assert_eq!(same_rate.round(), 104_444.0);
-        assert!((10..=14).contains(&rounds), "{rounds} rounds");
+        // 90 ms at the beginning, 98 ms at the end.
+        assert_eq!(same_rate.round(), 108_889.0);
+        assert!((8..=11).contains(&rounds), "{rounds} rounds");
     }
 
     #[test]
@@ -407,10 +355,7 @@ mod tests {
             Duration::from_secs_f64(window / 1e6).max(ms(75) + noise)
         });
         assert!(
-            matches!(
-                answer,
-                Some(Answer::CrossTraffic { .. } | Answer::Longer(_))
-            ),
+            matches!(answer, Some(Answer::CrossTraffic { .. })),
             "{answer:?} after {rounds} rounds"
         );
     }
@@ -469,30 +414,5 @@ mod tests {
         assert_eq!(at(75_000.0, 60, true), 1);
         assert_eq!(at(75_000.0, 60, false), 0, "the queue may be its own");
         assert_eq!(at(100_000.0, 61, false), 1, "more than twice the target");
-    }
-
-    #[test]
-    fn a_queue_of_others_must_stay_for_a_second() {
-        // Rounds of 20 ms: eight of them are suspicious long before.
-        let mut search = Search::new(&Seen::standing(ms(90)));
-        let mut window = 100_000.0;
-        let mut found = None;
-        for round in 1..100 {
-            let seen = Seen {
-                now: epoch() + ms(20 * round),
-                window,
-                ..Seen::standing(ms(90 + round % 3 * 4))
-            };
-            match search.round(&seen) {
-                Answer::GiveWay(next) => window = next,
-                answer => {
-                    found = Some((round, answer));
-                    break;
-                }
-            }
-        }
-        let Some((50, Answer::CrossTraffic { .. })) = found else {
-            panic!("{found:?}");
-        };
     }
 }

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any, Callable, Deque, List, Optional, Tuple
 
 BETA, C = 0.7, 0.4
+OLD = 10.0  # seconds after which a round trip is old
 ALPHA = 3 * (1 - BETA) / (1 + BETA)
 
 HAIR = 5e-10  # seconds: times are whole nanoseconds, and their differences here are not quite
@@ -128,10 +129,9 @@ class Cubic:
 
 @dataclass
 class Search:
-    began: float
-    top: float; top_standing: float; sent: float; last: float; target: float
+    top: float; top_standing: float; sent: float; target: float
     others: bool = False
-    suspicious: int = 0; rounds: int = 0; still: int = 0; at_least: int = 0
+    suspicious: int = 0; rounds: int = 0; at_least: int = 0
     reference: Optional[Tuple[float, float]] = None  # window, standing
 
 @dataclass
@@ -180,7 +180,8 @@ class Keel:
         self.search: Optional[Search] = None
         self.curve: Optional[Cubic] = None
         self.making: Optional[Tuple[float, float]] = None  # window and standing before room was made
-        self.asks = ""  # whose the queue is: of jitter, or of a router that marks
+        self.rise: Optional[Tuple[float, float]] = None  # the same before HOLD began
+        self.asks = False  # whether the queue is of a router that marks
     # -- measurements ---------------------------------------------------------------------------------
     @property
     def base(self) -> float: return self.base_of.value
@@ -193,9 +194,13 @@ class Keel:
         assert self.srtt is not None
         return max(self.srtt / 2, min(0.025, 8 * self.srtt))
     @property
-    def short(self) -> float: return clamp(self.base / 20, min(0.004, self.base), 0.016)
+    def short(self) -> float: return max(self.base / 20, min(0.004, self.base))
     @property
-    def jitter(self) -> float: return min(5.25 * self.noise.sigma, max(self.base, 0.030))
+    def jitter(self) -> float: return 5.25 * self.noise.sigma
+    @property
+    def noisy(self) -> float:
+        """The longest queue that is short, with jitter."""
+        return self.short + min(self.jitter, self.base / 2)
     @property
     def own(self) -> float:
         p = self.packet / self.bw
@@ -212,8 +217,6 @@ class Keel:
     def delayed(self) -> bool:
         noise = self.noise_before if self.state is State.START else 0.0
         return len(self.recent) == 8 and min(self.recent) > self.base + self.short + noise
-    @property
-    def old(self) -> float: return max(10.0, 40 * self.base)
     @property
     def min_window(self) -> int: return 2 * self.packet
     @property
@@ -258,7 +261,7 @@ class Keel:
             round.length = now - round.began
             round.rate = round.acked / round.length
             self.stood.append((self.standing, -now))
-            self.stood = [one for one in self.stood if now + one[1] <= self.old + HAIR]
+            self.stood = [one for one in self.stood if now + one[1] <= OLD + HAIR]
             self.low_at = -min(self.stood)[1]
             if self.state is not State.SCALE: self.new_virtual_round()
             if self.rates[-1] > 0 and len(self.rates) == 7: self.rates.popleft()
@@ -284,8 +287,10 @@ class Keel:
                 before = self.window
                 self.window = max(0.7 * before, self.min_window)
                 self.curve, self.growth = Cubic(now, self.window, before, self.packet), 0
-        elif self.state is State.HOLD and not self.making:
+        elif self.state is State.HOLD and self.making: self.room_void = True
+        elif self.state is State.HOLD:
             assert self.hold
+            self.rise = None
             before = self.window
             w_max = before * (1 + BETA) / 2 if before < self.hold.w_max else before
             self.window = max(BETA * before, self.min_window)
@@ -317,7 +322,8 @@ class Keel:
             self.reduced = e["now"]
             self.new_virtual_round()
             self.track()
-    def track(self) -> None: self.state, self.search, self.curve, self.growth = State.TRACK, None, None, 0
+    def track(self) -> None:
+        self.state, self.search, self.curve, self.growth, self.part = State.TRACK, None, None, 0, 1.0
     # -- rounds ----------------------------------------------------------------------------------------
     def round_ends(self, now: float, round: Round) -> None:
         if self.state is State.START:
@@ -333,19 +339,15 @@ class Keel:
                 assert self.making
                 window, standing = self.making
                 expected = max(self.base, standing * self.window / window)
-                least = 0.15 if self.asks == "marks" else 0.3
-                follows = self.window > 0.75 * window or followed(standing, self.standing, expected) >= least
+                follows = self.window > 0.75 * window or followed(standing, self.standing, expected) >= 0.15
                 self.window, self.making, self.search = window, None, None
                 self.state = State.TRACK
-                if self.asks == "marks" and follows:
+                if self.asks and follows:
                     self.evidence += 1
                     if self.evidence >= 3: self.classic(); self.cut(now)
-                elif self.asks and not follows:
-                    if self.asks == "marks":
-                        self.suspicion = self.evidence = 0
-                        self.window *= max(self.standing / self.base, 1.0)
-                        self.curve = None
-                    self.base_of.set(self.standing)
+                elif self.asks:
+                    self.suspicion = self.evidence = 0
+                    self.longer()
         elif self.state is State.HOLD:
             self.judge(True)
             self.hold_round(now, round)
@@ -359,12 +361,10 @@ class Keel:
         elif stands and self.queue > self.base / 8: self.ask_for_marks(now)
         elif stands: self.grow(now, round, target)
         elif self.room_is_due(now):
-            kept = min(self.window, self.floor)
-            self.asks = "jitter" if 2 * self.queue > target and kept > 0.75 * self.window else ""
             share = max(0.9 * self.base / self.standing, 0.5)
             self.make_room(now)
-            self.window = max(self.window * share, 4 * packet, 0.0 if self.asks else kept)
-            self.state = State.YIELD
+            self.window = max(self.window * share, 4 * packet, min(self.window, self.floor))
+            self.asks, self.state = False, State.YIELD
         elif self.queue < 0.75 * target:
             self.ease()
             self.grow(now, round, target)
@@ -382,13 +382,16 @@ class Keel:
         self.window = goal
     def room_is_due(self, now: float) -> bool:
         """Asking uses up the first room."""
-        age = self.old
         if self.first_room is not None and now >= self.first_room - HAIR:
             self.first_room = None
             return True
-        return now - self.base_of.seen > age + HAIR and now - self.last_room > age / 2 + HAIR
+        return now - self.base_of.seen > OLD + HAIR and now - self.last_room > OLD / 2 + HAIR
     def make_room(self, now: float) -> None:
         self.last_room, self.room_rounds, self.making = now, 0, (self.window, self.standing)
+    def longer(self) -> None:
+        self.window *= clamp(self.standing / self.base, 1.0, 2.0)
+        self.curve = None
+        self.base_of.set(self.standing)
     # -- the search ------------------------------------------------------------------------------------
     def ease(self) -> None:
         search = self.search
@@ -398,13 +401,10 @@ class Keel:
             elif not search.others: search.rounds, search.reference = 0, None
     def above_target(self, now: float, target: float) -> None:
         window, standing, queue, base, packet = self.window, self.standing, self.queue, self.base, self.packet
-        if self.search is None: self.search = Search(now, window, standing, window, queue, target)
+        if self.search is None: self.search = Search(window, standing, window, target)
         search = self.search
         if queue > 2 * target or (search.others and window <= 0.75 * search.top): search.suspicious += 1
         search.rounds += 1
-        moved = 0.02 * (standing if queue <= base / 5 else queue)
-        search.still = search.still + 1 if abs(queue - search.last) < moved else 0
-        search.last = queue
         ref = search.reference
         if ref is None:
             if search.rounds >= 3: search.reference = (search.sent, standing)
@@ -415,16 +415,14 @@ class Keel:
         search.sent = window
         if window <= 4 * packet:
             search.at_least += 1
-            if search.at_least >= 4: search.others = True
-        if search.others and search.still >= 4 and window <= 0.6 * search.top and search.rounds <= 24:
-            self.window = min(standing / base, 2.0) * search.top
-            self.base_of.set(standing)
-            self.search = self.curve = None
-        elif search.others and now - search.began >= 1 - HAIR and search.suspicious >= 8:
+            if search.at_least >= 8: search.others = True
+        if search.others and search.suspicious >= 8:
             self.window = max(window, search.top)
             w_max = search.top * max(standing / search.top_standing, 1.0)
             self.hold = Cubic(now, self.window, w_max, packet)
             self.calm, self.state, self.search = 0, State.HOLD, None
+            self.room_rounds, self.room_void = 0, False
+            self.rise = (window, standing) if window <= 0.75 * self.window else None
         else:
             give = window * max((base + 0.9 * target) / standing, 0.7)
             half = min(0.5 * search.top, window) if search.others else 0.0
@@ -432,21 +430,31 @@ class Keel:
     # -- HOLD -----------------------------------------------------------------------------------------
     def hold_round(self, now: float, round: Round) -> None:
         assert self.hold and self.srtt is not None
+        if self.rise:
+            self.room_rounds += 1
+            before = self.rise[1]
+            self.room_void |= abs(self.standing - before) > 0.01 * before + HAIR
+            if self.room_rounds >= 3:
+                self.rise = None
+                if not self.room_void:
+                    self.track()
+                    self.longer()
+            return
         if self.making:
             self.room_rounds += 1
             if self.room_rounds >= 3:
                 before, standing = self.making
                 self.window, self.making = max(before, self.window), None
-                if follows(standing, self.standing, max(self.base, standing * 0.5)):
+                if not self.room_void and follows(standing, self.standing, max(self.base, standing * 0.5)):
                     self.window = before * clamp((self.base + self.target) / standing, 0.5, 1.0)
                     self.track()
             return
-        empty = self.queue < max(self.base / 10, 0.004) + min(self.jitter, self.base / 2)
-        self.calm = self.calm + 1 if empty and self.window >= 0.95 * self.hold.w_max else 0
+        self.calm = self.calm + 1 if self.queue < self.noisy and self.window >= 0.95 * self.hold.w_max else 0
         if self.calm >= 2: self.track()
         elif round.in_flight < 0.5 * self.window: self.hold.began += round.length
-        elif now - max(self.low_at, self.last_room) > self.old / 2 + HAIR:
+        elif now > self.low_at + OLD / 2 + HAIR > self.last_room + 2 * HAIR and not round.is_lossy:
             self.make_room(now)
+            self.room_void = False
             self.window = max(0.5 * self.window, self.min_window)
         else:
             self.window = clamp(self.hold.at(now, self.srtt), self.window, 1.5 * self.window)
@@ -461,7 +469,7 @@ class Keel:
     def classic(self) -> None: self.alpha, self.came, self.suspicion, self.evidence = None, False, 0, 0
     def ask_for_marks(self, now: float) -> None:
         self.make_room(now)
-        self.asks, self.state = "marks", State.YIELD
+        self.asks, self.state = True, State.YIELD
         self.window = max(0.5 * self.window, 4 * self.packet)
     def marks(self, e: dict) -> None:
         now, self.ect1 = e["now"], e["ect1"]

@@ -25,25 +25,3 @@ fn now_and_then_it_makes_room_for_two_rounds() {
         assert_eq!(link.keel.window(), before);
     }
 }
-
-/// The first acknowledgements come at once. Later ones are held for 12 to 32 ms, and each 100 ms for
-/// up to 30 ms more.
-pub(super) fn spares_the_first(time: Duration) -> Duration {
-    match time < ms(60) {
-        true => Duration::ZERO,
-        false => ms(12 + 30_u64.saturating_sub(time.as_millis() as u64 % 100)) + jitter(time),
-    }
-}
-
-#[test]
-fn a_base_that_jitter_spared_is_given_up_where_stalls_hide_it() {
-    let mut link = Link::new(RATE, ms(40), ROOM);
-    link.back = spares_the_first;
-    run_until(&mut link, |mode| matches!(mode, Mode::Yield(_)));
-    assert!(link.keel.delay.base() < ms(42));
-    run_until(&mut link, |mode| matches!(mode, Mode::Track));
-    let base = link.keel.delay.base();
-    assert!(base > ms(57), "{base:?}");
-    let share = link.run(ms(5000));
-    assert!(share > 0.9, "{share}");
-}

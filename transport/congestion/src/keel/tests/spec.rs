@@ -12,7 +12,7 @@ use super::*;
 /// packets of which one is lost, and what changes after five seconds.
 type Path = (&'static str, f64, u64, f64, Option<u64>, fn(&mut Link));
 
-const PATHS: [Path; 26] = [
+const PATHS: [Path; 25] = [
     ("clean", RATE, 40, ROOM, None, |_| {}),
     ("slow", 60_000.0, 40, ROOM, None, |_| {}),
     ("short", 12_500_000.0, 5, 100.0, None, |_| {}),
@@ -49,7 +49,6 @@ const PATHS: [Path; 26] = [
     ("jitter", RATE, 40, ROOM, None, |link| {
         link.back = |time| ms(time.as_millis() as u64 * 7919 % 13);
     }),
-    ("base that jitter spared", RATE, 40, ROOM, None, |_| {}),
     ("stalls", RATE, 10, ROOM, None, |link| {
         link.back = |time| ms(60_u64.saturating_sub(time.as_millis() as u64 % 150));
     }),
@@ -65,9 +64,6 @@ fn an_independent_implementation_of_the_specification_has_the_same_windows() {
         link.loses_every = loses_every;
         if name.starts_with("L4S") {
             link.marks = Some(|queue, _| queue > ms(1));
-        }
-        if name == "base that jitter spared" {
-            link.back = super::room::spares_the_first;
         }
         if name == "Reno goes" {
             link.join(80);
