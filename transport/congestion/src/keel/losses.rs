@@ -46,6 +46,8 @@ pub(super) struct Losses {
     /// Bytes since the share before.
     acked: f64,
     lost: f64,
+    /// How often losses were detected since then.
+    detections: u32,
     /// Bytes of the share before: lost, and in all.
     last: (f64, f64),
     /// The share of what was sent that the path loses anyway.
@@ -81,6 +83,7 @@ impl Losses {
     /// Bytes were lost while round trips showed this queue.
     pub(super) fn on_lost(&mut self, bytes: u64, queue: Duration) {
         self.lost += bytes as f64;
+        self.detections += 1;
         if let Some(trial) = &mut self.trial {
             trial.losses += 1.0;
             trial.queues += queue.as_secs_f64();
@@ -89,7 +92,8 @@ impl Losses {
 
     /// What was lost so far was lost to an overshoot that has been answered.
     pub(super) fn forget(&mut self) {
-        (self.acked, self.lost, self.trial) = (0.0, 0.0, None);
+        (self.acked, self.lost, self.detections) = (0.0, 0.0, 0);
+        self.trial = None;
     }
 
     /// Whether more was lost lately than is tolerated: for windows so small that no share can be
@@ -116,14 +120,18 @@ impl Losses {
     pub(super) fn count(&mut self, mtu: u16, stands: bool) -> bool {
         let packet = f64::from(mtu);
         let seen = self.acked + self.lost;
-        // Few packets are lost together by chance: two standard deviations more must be.
         let tolerated = self.tolerated(stands) * seen / packet;
         let lost = self.lost / packet;
-        let by_chance = tolerated + 2.0 * tolerated.sqrt() + 2.0;
+        // By chance two standard deviations more are lost. Packets that are lost in a row are one
+        // chance, up to what a path is believed to lose by itself.
+        let by_chance = |row: f64| tolerated + 2.0 * (tolerated * row).sqrt() + 2.0 * row;
+        let row = (lost / f64::from(self.detections)).max(1.0);
+        let most = MOST_PATH * seen / packet;
+        let by_chance = by_chance(row).min(most).max(by_chance(1.0));
         let is_excess = lost > by_chance || !self.switches.loss_filter() && lost > 0.0;
         if seen >= PACKETS * packet || is_excess {
             self.last = (self.lost, seen);
-            (self.acked, self.lost) = (0.0, 0.0);
+            (self.acked, self.lost, self.detections) = (0.0, 0.0, 0);
             let share = self.last_share();
             if share < self.path {
                 self.path += PATH_FALL * (share - self.path);
@@ -275,7 +283,9 @@ mod tests {
             ..Losses::default()
         };
         losses.on_acked(368 * u64::from(MTU));
-        losses.on_lost(32 * u64::from(MTU), Duration::ZERO);
+        for _ in 0..32 {
+            losses.on_lost(u64::from(MTU), Duration::ZERO);
+        }
         let mut standing = losses.clone();
         assert!(!losses.count(MTU, false), "8 % of 400 packets");
         assert!(standing.count(MTU, true));
@@ -291,6 +301,21 @@ mod tests {
         assert_eq!(losses.path, 0.1 * 7.0 / 8.0, "250 packets, a share");
         rounds(&mut losses, 200, 0);
         assert!(losses.path < 0.001, "{}", losses.path);
+    }
+
+    #[test]
+    fn packets_lost_in_a_row_are_one_chance() {
+        let is_excess = |acked: u64, rows: u64| {
+            let mut losses = Losses::default();
+            losses.on_acked(acked * u64::from(MTU));
+            for _ in 0..rows {
+                losses.on_lost(20 / rows * u64::from(MTU), Duration::ZERO);
+            }
+            losses.count(MTU, false)
+        };
+        assert!(!is_excess(380, 1), "20 of 400 in one row");
+        assert!(is_excess(380, 20), "one after the other");
+        assert!(is_excess(60, 1), "a quarter of all");
     }
 
     #[test]

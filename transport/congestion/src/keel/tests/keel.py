@@ -159,7 +159,7 @@ class Keel:
         self.round = Round(now, 0)
         # losses: acknowledged and lost packets since the last judgement, and of the last one
         self.acked = self.lost_ = self.last_acked = self.last_lost = self.path = 0.0
-        self.share = 0.0
+        self.share, self.detections = 0.0, 0
         self.trial: Optional[Trial] = None
         self.part = 1.0
         self.first_room: Optional[float] = None
@@ -270,6 +270,7 @@ class Keel:
             if self.rates[-1] > 0: self.rates.append(0.0)
     def lost(self, nbytes: int) -> None:
         self.lost_ += nbytes / self.packet
+        self.detections += 1
         self.round.is_lossy = True
         if self.trial:
             self.trial.delays.append(self.last_rtt - self.base)
@@ -317,7 +318,7 @@ class Keel:
         if self.window <= self.to:
             if e["total"] is not None:
                 self.round = Round(e["now"], e["total"], e["in_flight"], e["bytes"], False, self.used)
-            self.acked, self.lost_, self.trial = 0.0, 0.0, None
+            self.acked, self.lost_, self.detections, self.trial = 0.0, 0.0, 0, None
             self.first_room = e["now"] + 2
             self.reduced = e["now"]
             self.new_virtual_round()
@@ -526,10 +527,13 @@ class Keel:
         """Whether losses are in excess."""
         a, l = self.acked, self.lost_
         t = self.tolerated(stands) * (a + l)
-        excess = l > t + 2 * math.sqrt(t) + 2
+        row = max(l / self.detections, 1.0) if self.detections else 1.0
+        by_chance = [t + 2 * math.sqrt(t * r) + 2 * r for r in (1.0, row)]
+        excess = l > max(by_chance[0], min(by_chance[1], 0.22 * (a + l)))
         if excess or a + l >= 250:
             self.share = l / (a + l)
             self.last_acked, self.last_lost, self.acked, self.lost_ = a, l, 0.0, 0.0
+            self.detections = 0
             if self.share < self.path: self.path += (self.share - self.path) / 8
         return excess
     def answer_losses(self, now: float, round: Round, stands: bool) -> bool:
