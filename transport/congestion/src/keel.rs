@@ -436,7 +436,12 @@ impl Controller for Keel {
 
     fn on_lost(&mut self, _now: Instant, bytes: u64) {
         let queue = self.delay.last().saturating_sub(self.delay.base());
-        self.losses.on_lost(bytes, queue);
+        // A full queue drops packets in rows, too.
+        let rows = match queue <= self.delay.short() {
+            true => 1.0,
+            false => bytes as f64 / self.packet(),
+        };
+        self.losses.on_lost(bytes, queue, rows);
         self.rates.on_lost();
     }
 

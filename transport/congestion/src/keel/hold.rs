@@ -13,8 +13,8 @@ use crate::window::minimum_window;
 /// to answer.
 const ROOM_ROUNDS: u32 = 3;
 
-/// Round trips that change by less than this part while the window is back at what it was before
-/// giving way are those of a longer route.
+/// Round trips that follow a step of the window by less than this part are those of a longer route,
+/// or of a queue on the way back.
 const STILL: f64 = 0.01;
 
 /// Cross traffic is gone if the queue is short for this many rounds although the window is back at
@@ -38,8 +38,9 @@ struct Step {
     rounds: u32,
     /// Room is made; else the window is back at what it was before giving way.
     is_room: bool,
-    /// It shows nothing: packets were lost in the room, and others may have given way to that; or
-    /// the round trips of a larger window have moved.
+    /// Round trips have moved with the window.
+    has_moved: bool,
+    /// Packets were lost in the room, and others may have given way to that: it shows nothing.
     is_void: bool,
 }
 
@@ -49,6 +50,7 @@ impl Step {
             before,
             rounds: 0,
             is_room,
+            has_moved: false,
             is_void: false,
         }
     }
@@ -63,8 +65,9 @@ pub(super) enum Next {
     Room(f64),
     /// Cross traffic is gone; continue with this window, in bytes.
     Leave(f64),
-    /// There is none: the route has become longer.
-    Longer,
+    /// There is none on the way there: the route has become longer, or the way back has a queue.
+    /// Continue with this window, in bytes.
+    Longer(f64),
 }
 
 impl Hold {
@@ -95,29 +98,28 @@ impl Hold {
         if let Some(step) = &mut self.step {
             step.rounds += 1;
             let Reference { window, standing } = step.before;
-            let moved = seen.standing.abs_diff(standing);
-            step.is_void |= !step.is_room && moved > standing.mul_f64(STILL);
+            let moved = match step.is_room {
+                true => standing.saturating_sub(seen.standing),
+                false => seen.standing.saturating_sub(standing),
+            };
+            step.has_moved |= moved > standing.mul_f64(STILL);
             if step.rounds < ROOM_ROUNDS {
                 return Next::Window(seen.window);
             }
-            let Step {
-                before,
-                is_room,
-                is_void,
-                ..
-            } = *step;
-            self.step = None;
-            let own = before.followed(LEFT * window, seen.standing, seen.base);
-            if is_void {
-                return Next::Window(window.max(seen.window));
-            } else if !is_room {
-                return Next::Longer;
-            } else if own > seen.switches.follows(FOLLOWS) {
+            let step = self.step.take().expect("it is there");
+            let own = (step.before).followed(LEFT * window, seen.standing, seen.base);
+            let window = window.max(seen.window);
+            return if step.is_void {
+                Next::Window(window)
+            } else if !step.has_moved {
+                Next::Longer(window)
+            } else if step.is_room && own > seen.switches.follows(FOLLOWS) {
                 // All who fill the queue have made room: each takes what fits of its window.
                 let fits = (seen.base + seen.target).div_duration_f64(standing);
-                return Next::Leave(window * fits.clamp(LEFT, 1.0));
-            }
-            return Next::Window(window.max(seen.window));
+                Next::Leave(window * fits.clamp(LEFT, 1.0))
+            } else {
+                Next::Window(window)
+            };
         }
         let regrown = seen.window >= REGROWN * self.curve.most() * mtu;
         self.quiet = match seen.queue() < seen.quiet && regrown {
@@ -186,8 +188,9 @@ impl Keel {
                 self.track();
                 self.window = (window - self.back()).max(least);
             }
-            Next::Longer => {
+            Next::Longer(window) => {
                 self.track();
+                self.window = window;
                 self.take_for_longer(&seen);
             }
         }
@@ -219,7 +222,7 @@ mod tests {
             let seen = seen(round, windows[windows.len() - 1]);
             match hold.round(&seen, ms(100), round % 50 == 20, None, MTU) {
                 Next::Window(window) | Next::Room(window) => windows.push(window),
-                Next::Leave(_) | Next::Longer => return (Some(round), windows),
+                Next::Leave(_) | Next::Longer(_) => return (Some(round), windows),
             }
         }
         (None, windows)
@@ -227,7 +230,7 @@ mod tests {
 
     #[test]
     fn it_holds_on_while_others_take_what_it_leaves() {
-        let (left, windows) = hold(200, |_| ms(100));
+        let (left, windows) = hold(200, |window| ms(100).mul_f64((window / 1e5).powf(0.1)));
         assert_eq!(left, None);
         let rooms = windows.windows(2).filter(|w| w[1] < w[0]).count();
         assert_eq!(rooms, 4, "after 2, 7, 12 and 17 s");
@@ -269,10 +272,15 @@ mod tests {
 
     #[test]
     fn round_trips_that_do_not_move_when_the_window_is_back_are_a_longer_route() {
-        let is_longer = |rounds: Vec<Next>| rounds[2] == Next::Longer;
+        let is_longer = |rounds: Vec<Next>| rounds[2] == Next::Longer(100_000.0);
         assert!(is_longer(risen(|_| ms(90), None)));
         assert!(!is_longer(risen(|round| ms(90 + u64::from(round)), None)));
         assert!(!is_longer(risen(|_| ms(90), Some(2))), "a full queue");
+    }
+
+    #[test]
+    fn a_queue_that_room_does_not_move_is_not_on_the_way_there() {
+        assert_eq!(hold(200, |_| ms(100)).0, Some(23), "after three rounds");
     }
 
     #[test]

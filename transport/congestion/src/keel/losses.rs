@@ -46,8 +46,8 @@ pub(super) struct Losses {
     /// Bytes since the share before.
     acked: f64,
     lost: f64,
-    /// How often losses were detected since then.
-    detections: u32,
+    /// Rows of packets in which they were.
+    rows: f64,
     /// Bytes of the share before: lost, and in all.
     last: (f64, f64),
     /// The share of what was sent that the path loses anyway.
@@ -80,10 +80,10 @@ impl Losses {
         self.acked += bytes as f64;
     }
 
-    /// Bytes were lost while round trips showed this queue.
-    pub(super) fn on_lost(&mut self, bytes: u64, queue: Duration) {
+    /// Bytes were lost while round trips showed this queue, in this number of rows of packets.
+    pub(super) fn on_lost(&mut self, bytes: u64, queue: Duration, rows: f64) {
         self.lost += bytes as f64;
-        self.detections += 1;
+        self.rows += rows;
         if let Some(trial) = &mut self.trial {
             trial.losses += 1.0;
             trial.queues += queue.as_secs_f64();
@@ -92,7 +92,7 @@ impl Losses {
 
     /// What was lost so far was lost to an overshoot that has been answered.
     pub(super) fn forget(&mut self) {
-        (self.acked, self.lost, self.detections) = (0.0, 0.0, 0);
+        (self.acked, self.lost, self.rows) = (0.0, 0.0, 0.0);
         self.trial = None;
     }
 
@@ -125,13 +125,13 @@ impl Losses {
         // By chance two standard deviations more are lost. Packets that are lost in a row are one
         // chance, up to what a path is believed to lose by itself.
         let by_chance = |row: f64| tolerated + 2.0 * (tolerated * row).sqrt() + 2.0 * row;
-        let row = (lost / f64::from(self.detections)).max(1.0);
+        let row = (lost / self.rows).max(1.0);
         let most = MOST_PATH * seen / packet;
         let by_chance = by_chance(row).min(most).max(by_chance(1.0));
         let is_excess = lost > by_chance || !self.switches.loss_filter() && lost > 0.0;
         if seen >= PACKETS * packet || is_excess {
             self.last = (self.lost, seen);
-            (self.acked, self.lost, self.detections) = (0.0, 0.0, 0);
+            (self.acked, self.lost, self.rows) = (0.0, 0.0, 0.0);
             let share = self.last_share();
             if share < self.path {
                 self.path += PATH_FALL * (share - self.path);
@@ -212,7 +212,7 @@ mod tests {
     fn rounds(losses: &mut Losses, count: u64, lost: u64) -> Vec<bool> {
         let round = |_| {
             losses.on_acked((50 - lost) * u64::from(MTU));
-            losses.on_lost(lost * u64::from(MTU), Duration::ZERO);
+            losses.on_lost(lost * u64::from(MTU), Duration::ZERO, lost as f64);
             losses.count(MTU, false)
         };
         (0..count).map(round).collect()
@@ -231,7 +231,7 @@ mod tests {
                 let delivered = (sent * (1.0 - loses)).min(most);
                 losses.on_acked((1000.0 * delivered) as u64);
                 for _ in 0..(sent - delivered) as u64 {
-                    losses.on_lost(u64::from(MTU), queue);
+                    losses.on_lost(u64::from(MTU), queue, 1.0);
                 }
                 let seen = Seen {
                     window: 1000.0 * window,
@@ -284,7 +284,7 @@ mod tests {
         };
         losses.on_acked(368 * u64::from(MTU));
         for _ in 0..32 {
-            losses.on_lost(u64::from(MTU), Duration::ZERO);
+            losses.on_lost(u64::from(MTU), Duration::ZERO, 1.0);
         }
         let mut standing = losses.clone();
         assert!(!losses.count(MTU, false), "8 % of 400 packets");
@@ -309,7 +309,7 @@ mod tests {
             let mut losses = Losses::default();
             losses.on_acked(acked * u64::from(MTU));
             for _ in 0..rows {
-                losses.on_lost(20 / rows * u64::from(MTU), Duration::ZERO);
+                losses.on_lost(20 / rows * u64::from(MTU), Duration::ZERO, 1.0);
             }
             losses.count(MTU, false)
         };
@@ -330,9 +330,9 @@ mod tests {
         let mut losses = Losses::default();
         rounds(&mut losses, 5, 0);
         losses.on_acked(45 * u64::from(MTU));
-        losses.on_lost(6 * u64::from(MTU), Duration::ZERO);
+        losses.on_lost(6 * u64::from(MTU), Duration::ZERO, 6.0);
         assert!(!losses.exceed(false), "6 of 301, 2 % are 6.02");
-        losses.on_lost(u64::from(MTU), Duration::ZERO);
+        losses.on_lost(u64::from(MTU), Duration::ZERO, 1.0);
         assert!(losses.exceed(false), "7 of 302");
     }
 }

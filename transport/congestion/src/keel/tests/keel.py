@@ -159,7 +159,7 @@ class Keel:
         self.round = Round(now, 0)
         # losses: acknowledged and lost packets since the last judgement, and of the last one
         self.acked = self.lost_ = self.last_acked = self.last_lost = self.path = 0.0
-        self.share, self.detections = 0.0, 0
+        self.share = self.rows = 0.0
         self.trial: Optional[Trial] = None
         self.part = 1.0
         self.first_room: Optional[float] = None
@@ -270,7 +270,7 @@ class Keel:
             if self.rates[-1] > 0: self.rates.append(0.0)
     def lost(self, nbytes: int) -> None:
         self.lost_ += nbytes / self.packet
-        self.detections += 1
+        self.rows += 1 if self.last_rtt - self.base <= self.short else nbytes / self.packet
         self.round.is_lossy = True
         if self.trial:
             self.trial.delays.append(self.last_rtt - self.base)
@@ -318,7 +318,7 @@ class Keel:
         if self.window <= self.to:
             if e["total"] is not None:
                 self.round = Round(e["now"], e["total"], e["in_flight"], e["bytes"], False, self.used)
-            self.acked, self.lost_, self.detections, self.trial = 0.0, 0.0, 0, None
+            self.acked, self.lost_, self.rows, self.trial = 0.0, 0.0, 0.0, None
             self.first_room = e["now"] + 2
             self.reduced = e["now"]
             self.new_virtual_round()
@@ -422,7 +422,7 @@ class Keel:
             w_max = search.top * max(standing / search.top_standing, 1.0)
             self.hold = Cubic(now, self.window, w_max, packet)
             self.calm, self.state, self.search = 0, State.HOLD, None
-            self.room_rounds, self.room_void = 0, False
+            self.room_rounds, self.room_void, self.moved = 0, False, False
             self.rise = (window, standing) if window <= 0.75 * self.window else None
         else:
             give = window * max((base + 0.9 * target) / standing, 0.7)
@@ -431,22 +431,20 @@ class Keel:
     # -- HOLD -----------------------------------------------------------------------------------------
     def hold_round(self, now: float, round: Round) -> None:
         assert self.hold and self.srtt is not None
-        if self.rise:
+        step = self.rise or self.making
+        if step:
             self.room_rounds += 1
-            before = self.rise[1]
-            self.room_void |= abs(self.standing - before) > 0.01 * before + HAIR
+            before, standing = step
+            moved = standing - self.standing if self.making else self.standing - standing
+            self.moved |= moved > 0.01 * standing + HAIR
             if self.room_rounds >= 3:
-                self.rise = None
-                if not self.room_void:
+                is_room, self.rise, self.making = bool(self.making), None, None
+                self.window = max(before, self.window)
+                if self.room_void: return
+                if not self.moved:
                     self.track()
                     self.longer()
-            return
-        if self.making:
-            self.room_rounds += 1
-            if self.room_rounds >= 3:
-                before, standing = self.making
-                self.window, self.making = max(before, self.window), None
-                if not self.room_void and follows(standing, self.standing, max(self.base, standing * 0.5)):
+                elif is_room and follows(standing, self.standing, max(self.base, standing * 0.5)):
                     self.window = before * clamp((self.base + self.target) / standing, 0.5, 1.0)
                     self.track()
             return
@@ -455,7 +453,7 @@ class Keel:
         elif round.in_flight < 0.5 * self.window: self.hold.began += round.length
         elif now > self.low_at + OLD / 2 + HAIR > self.last_room + 2 * HAIR and not round.is_lossy:
             self.make_room(now)
-            self.room_void = False
+            self.room_void = self.moved = False
             self.window = max(0.5 * self.window, self.min_window)
         else:
             self.window = clamp(self.hold.at(now, self.srtt), self.window, 1.5 * self.window)
@@ -527,13 +525,13 @@ class Keel:
         """Whether losses are in excess."""
         a, l = self.acked, self.lost_
         t = self.tolerated(stands) * (a + l)
-        row = max(l / self.detections, 1.0) if self.detections else 1.0
+        row = max(l / self.rows, 1.0) if self.rows else 1.0
         by_chance = [t + 2 * math.sqrt(t * r) + 2 * r for r in (1.0, row)]
         excess = l > max(by_chance[0], min(by_chance[1], 0.22 * (a + l)))
         if excess or a + l >= 250:
             self.share = l / (a + l)
             self.last_acked, self.last_lost, self.acked, self.lost_ = a, l, 0.0, 0.0
-            self.detections = 0
+            self.rows = 0.0
             if self.share < self.path: self.path += (self.share - self.path) / 8
         return excess
     def answer_losses(self, now: float, round: Round, stands: bool) -> bool:
