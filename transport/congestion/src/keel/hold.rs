@@ -107,7 +107,8 @@ impl Hold {
                 return Next::Window(seen.window);
             }
             let step = self.step.take().expect("it is there");
-            let own = (step.before).followed(LEFT * window, seen.standing, seen.base);
+            let before = step.before;
+            let own = before.followed(LEFT * window, seen.standing, seen.base);
             let window = window.max(seen.window);
             return if step.is_void {
                 Next::Window(window)
