@@ -83,7 +83,8 @@ fn watched(server: &Server, mut encoder: PipeWriter, end: impl FnOnce(PipeWriter
     let mut parser = AccessUnits::default();
     let mut pictures = parser.push(CLIP).unwrap();
     pictures.extend(parser.finish());
-    let mut viewer = server.client(&[]);
+    // A busy machine is no reason to leave pictures out.
+    let mut viewer = server.client(&["--latency", "10s"]);
     let viewer = viewer.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut viewer = viewer.spawn().unwrap();
     let (mut video, shows) = (viewer.stdout.take().unwrap(), Arc::<AtomicBool>::default());
