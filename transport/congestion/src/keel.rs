@@ -436,7 +436,7 @@ impl Controller for Keel {
 
     fn on_lost(&mut self, _now: Instant, bytes: u64) {
         let queue = self.delay.last().saturating_sub(self.delay.base());
-        // A full queue drops packets in rows, too.
+        // What is lost at once is a row only behind a short queue: a full one drops rows, too.
         let rows = match queue <= self.delay.short() {
             true => 1.0,
             false => bytes as f64 / self.packet(),

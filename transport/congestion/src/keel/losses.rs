@@ -124,10 +124,10 @@ impl Losses {
         let lost = self.lost / packet;
         // By chance two standard deviations more are lost. Packets that are lost in a row are one
         // chance, up to what a path is believed to lose by itself.
-        let by_chance = |row: f64| tolerated + 2.0 * (tolerated * row).sqrt() + 2.0 * row;
+        let in_rows_of = |row: f64| tolerated + 2.0 * (tolerated * row).sqrt() + 2.0 * row;
         let row = (lost / self.rows).max(1.0);
         let most = MOST_PATH * seen / packet;
-        let by_chance = by_chance(row).min(most).max(by_chance(1.0));
+        let by_chance = in_rows_of(row).min(most).max(in_rows_of(1.0));
         let is_excess = lost > by_chance || !self.switches.loss_filter() && lost > 0.0;
         if seen >= PACKETS * packet || is_excess {
             self.last = (self.lost, seen);
