@@ -4,10 +4,11 @@
 //! it delivers falls with the window. A link or a policer that is sent too much delivers the same
 //! after the window fell, and loses less.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::COUNTED_PACKETS;
 use super::rate::Round;
+use super::routers::DISTRUST;
 use super::row::Switches;
 use super::search::{COMPARED, FOLLOWS, Seen, followed};
 
@@ -50,8 +51,9 @@ pub(super) struct Losses {
     rows: f64,
     /// Bytes of the share before: lost, and in all.
     last: (f64, f64),
-    /// The share of what was sent that the path loses anyway.
+    /// The share of what was sent that the path loses anyway, and when that was wrong.
     path: f64,
+    wrong_at: Option<Instant>,
     trial: Option<Trial>,
 }
 
@@ -154,12 +156,18 @@ impl Losses {
         if !is_excess {
             return Verdict::Tolerated;
         }
+        if self.path > TOLERATED && !seen.stands() {
+            // A path does not lose more because more is sent: a policer that others share does.
+            (self.path, self.wrong_at) = (0.0, Some(seen.now));
+        }
+        let is_wrong = |at| seen.now.saturating_duration_since(at) < DISTRUST;
+        let is_believed = self.switches.path_losses() && !self.wrong_at.is_some_and(is_wrong);
         match self.trial {
             _ if seen.stands() => {}
             // A window of few packets cannot fall enough to show what follows.
             Some(trial) if seen.window <= COMPARED * trial.window || trial.is_small(mtu) => {
                 self.trial = None;
-                if self.switches.path_losses() && trial.shows_path(share, seen, round.rate, mtu) {
+                if is_believed && trial.shows_path(share, seen, round.rate, mtu) {
                     self.path = (share + trial.share) / 2.0;
                     return Verdict::Path(trial.window);
                 }
@@ -182,8 +190,8 @@ impl Losses {
 }
 
 impl Trial {
-    /// Whether losses came at short queues, and neither became rarer as the window fell nor left
-    /// the rate, now `rate` bytes per second, as it was.
+    /// Whether losses came at short queues, and the smaller window did not leave the rate, now `rate`
+    /// bytes per second, as it was.
     fn shows_path(&self, share: f64, seen: &Seen, rate: f64, mtu: u16) -> bool {
         let is_short = self.queues <= self.losses * seen.short.as_secs_f64();
         let follows = |before: f64| {
@@ -192,7 +200,6 @@ impl Trial {
         };
         is_short
             && share.max(self.share) <= MOST_PATH
-            && 2.0 * share > self.share
             && (self.is_small(mtu) || self.rate.is_some_and(follows))
     }
 
@@ -204,7 +211,7 @@ impl Trial {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::ms;
+    use crate::testing::{epoch, ms};
 
     const MTU: u16 = 1000;
 
@@ -316,6 +323,35 @@ mod tests {
         assert!(!is_excess(380, 1), "20 of 400 in one row");
         assert!(is_excess(380, 20), "one after the other");
         assert!(is_excess(60, 1), "a quarter of all");
+    }
+
+    #[test]
+    fn a_path_that_loses_more_than_believed_is_not_believed_again_for_a_minute() {
+        let believed_after = |time: Duration| {
+            let mut losses = Losses {
+                path: 0.1,
+                ..Losses::default()
+            };
+            let mut judge = |after, window: f64, lost: f64| {
+                losses.on_acked((1000.0 * (window - lost)) as u64);
+                losses.on_lost((1000.0 * lost) as u64, Duration::ZERO, lost);
+                let seen = Seen {
+                    now: epoch() + after,
+                    window: 1000.0 * window,
+                    ..Seen::standing(ms(50))
+                };
+                losses.judge(MTU, &seen, &Round::used(1000.0 * (window - lost) / 0.05))
+            };
+            assert_eq!(judge(ms(0), 100.0, 40.0), Verdict::Excess { many: true });
+            // A tenth is lost of each window, and of what a smaller one delivers.
+            for window in [70.0, 100.0, 100.0, 85.0] {
+                let verdict = judge(time, window, 0.1 * window);
+                assert!(matches!(verdict, Verdict::Excess { .. }), "{window}");
+            }
+            judge(time, 70.0, 7.0) == Verdict::Path(100_000.0)
+        };
+        assert!(!believed_after(ms(59_999)));
+        assert!(believed_after(ms(60_000)));
     }
 
     #[test]

@@ -160,6 +160,7 @@ class Keel:
         # losses: acknowledged and lost packets since the last judgement, and of the last one
         self.acked = self.lost_ = self.last_acked = self.last_lost = self.path = 0.0
         self.share = self.rows = 0.0
+        self.wrong_at = -math.inf
         self.trial: Optional[Trial] = None
         self.part = 1.0
         self.first_room: Optional[float] = None
@@ -541,14 +542,15 @@ class Keel:
             self.trial = trial = None
         if trial and trial.rate is None and round.is_used: trial.rate = round.rate
         if not excess: return False
+        if not stands and self.path > 0.02: self.path, self.wrong_at = 0.0, now
         if stands: pass
         elif trial and (self.window <= 0.75 * trial.window or trial.window < 10 * self.packet):
             self.trial = None
             small = trial.window < 10 * self.packet
             expected = (trial.rate or 0.0) * self.window / trial.window
             short = sum(trial.delays) <= len(trial.delays) * self.short
-            if ((small or follows(trial.rate or 0.0, round.rate, expected)) and 2 * share > trial.share
-                    and max(share, trial.share) <= 0.22 and short):
+            if ((small or follows(trial.rate or 0.0, round.rate, expected)) and short
+                    and max(share, trial.share) <= 0.22 and now - self.wrong_at >= 60 - HAIR):
                 self.path = (share + trial.share) / 2
                 self.window, self.curve = max(self.window, trial.window), None
                 return True
