@@ -203,7 +203,7 @@ impl Keel {
     /// The queueing time that keel aims at.
     fn target(&self) -> Duration {
         let target = self.own_target().map_or(target::FIRST, |own| {
-            own.mul_f64(self.target_part) + self.delay.noise()
+            (own + self.delay.noise()).mul_f64(self.target_part)
         });
         self.search
             .as_ref()

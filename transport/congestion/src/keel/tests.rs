@@ -538,6 +538,21 @@ fn losses_at_half_of_the_target_shrink_it_to_two_fifths_for_a_while() {
 }
 
 #[test]
+fn losses_shrink_the_part_of_the_target_that_is_for_jitter_too() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.back = |at| ms(at.as_millis() as u64 * 7 % 5);
+    link.run(ms(5000));
+    let before = link.keel.target();
+    assert!(
+        link.keel.delay.noise() > ms(3),
+        "{:?}",
+        link.keel.delay.noise()
+    );
+    link.keel.target_part = LEAST_PART;
+    assert_eq!(link.keel.target(), before.mul_f64(LEAST_PART));
+}
+
+#[test]
 fn what_queues_on_the_way_back_is_no_part_of_the_window_in_hold() {
     let mut link = Link::new(RATE, ms(40), ROOM);
     link.back = |_| ms(30);

@@ -208,7 +208,7 @@ class Keel:
         return min(max(4 * math.sqrt(self.bw / 625000), 2.5) * p, max(self.base / 2, 4 * p), 1.0)
     @property
     def target(self) -> float:
-        target = self.part * self.own + self.jitter if self.bw > 0 else 0.020
+        target = self.part * (self.own + self.jitter) if self.bw > 0 else 0.020
         return min(target, self.search.target) if self.search else target
     @property
     def queue(self) -> float: return self.standing - self.base if self.srtt is not None else 0.0
