@@ -2,7 +2,7 @@
 //!
 //! keel watches how round trips answer to its window. It starts fast until a queue shows (START),
 //! drains what it overshot (DRAIN), and then keeps a queue of a few packets, which shows that the
-//! link is full (TRACK). Now and then it makes room, so that the empty path shows (YIELD). If a
+//! link is full (TRACK). Now and then it makes room, so that the empty path shows (`room`). If a
 //! queue stays although keel gives way, it finds out why (`search`). Beside flows that take
 //! whatever they are left it keeps its share by CUBIC's rule (HOLD), until they are gone. Random
 //! loss (`losses`) and jitter (`delay`) change none of it within bounds. Marks of packets that
@@ -112,10 +112,8 @@ enum Mode {
     Start(Start),
     /// Sends less than arrives until the window is down to `to` bytes.
     Drain { to: f64 },
-    /// Keeps the queue at the target.
-    Track,
-    /// Makes room, so that the empty path is seen.
-    Yield(Room),
+    /// Keeps the queue at the target, or makes room, so that the empty path is seen.
+    Track(Option<Room>),
     /// Keeps its share beside others.
     Hold(Hold),
     /// Answers marks in proportion to how many packets have them.
@@ -230,7 +228,7 @@ impl Keel {
     }
 
     fn track(&mut self) {
-        self.mode = Mode::Track;
+        self.mode = Mode::Track(None);
         self.growth = 0;
         self.target_part = 1.0;
         self.search = None;
@@ -416,10 +414,10 @@ impl Controller for Keel {
         match &mut self.mode {
             Mode::Start(_) => self.start_round(&round),
             Mode::Drain { .. } => {}
-            Mode::Track => self.track_round(ack.now, &round),
-            Mode::Yield(room) => {
+            Mode::Track(None) => self.track_round(ack.now, &round),
+            Mode::Track(Some(room)) => {
                 let room = *room;
-                self.yield_round(ack.now, room);
+                self.room_round(ack.now, room);
             }
             Mode::Hold(_) => self.hold_round(ack.now, &round),
             Mode::Scale => self.scale_round(ack.now, &round),
@@ -459,17 +457,17 @@ impl Controller for Keel {
             Mode::Scale if event.cause == Cause::Loss && (counts || is_delayed) => {
                 self.lower(event.now, BETA * window, window);
             }
-            Mode::Track if event.cause == Cause::Loss && counts => {
+            Mode::Track(None) if event.cause == Cause::Loss && counts => {
                 self.lower(event.now, self.switches.beta(BETA) * window, window);
             }
             // Losses of larger windows are judged by their share, each round.
             _ if event.cause == Cause::Loss => {}
             Mode::Start(_) => self.leave_start(),
-            Mode::Track => {
+            Mode::Track(None) => {
                 self.set_window(self.switches.cut(CUT) * window);
                 self.growth = 0;
             }
-            Mode::Drain { .. } | Mode::Yield(_) | Mode::Scale => {}
+            Mode::Drain { .. } | Mode::Track(Some(_)) | Mode::Scale => {}
         }
     }
 

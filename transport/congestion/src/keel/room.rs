@@ -1,4 +1,4 @@
-//! YIELD: makes room, so that this flow and others see the empty path.
+//! Room that TRACK makes, so that this flow and others see the empty path.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::{Keel, Mode};
 /// one of six equal flows has a sixth of it.
 const PART_OF_ONE_FLOW: f64 = 0.15;
 
-/// Rounds for which YIELD makes room.
+/// Rounds for which it makes room.
 const ROUNDS: u32 = 2;
 
 /// How the flow makes room.
@@ -25,35 +25,35 @@ pub(super) struct Room {
 }
 
 impl Keel {
-    /// YIELD begins.
+    /// Room begins.
     pub(super) fn make_room(&mut self, seen: &Seen) {
         let left = (AIM * seen.base.div_duration_f64(seen.standing)).max(LEFT);
-        self.begin_yield(seen, false, (left * self.window).max(self.kept()));
+        self.begin_room(seen, false, (left * self.window).max(self.kept()));
     }
 
-    /// YIELD begins with a window of `window` bytes, to find out whose the queue is if it `asks`.
-    pub(super) fn begin_yield(&mut self, seen: &Seen, asks: bool, window: f64) {
+    /// Room begins with a window of `window` bytes, to find out whose the queue is if it `asks`.
+    pub(super) fn begin_room(&mut self, seen: &Seen, asks: bool, window: f64) {
         self.room_at = seen.now;
-        self.mode = Mode::Yield(Room {
+        self.mode = Mode::Track(Some(Room {
             before: seen.reference(),
             rounds: ROUNDS,
             asks,
-        });
+        }));
         self.set_window(window);
     }
 
-    /// YIELD, for each round.
-    pub(super) fn yield_round(&mut self, now: Instant, room: Room) {
+    /// TRACK, for each round of room.
+    pub(super) fn room_round(&mut self, now: Instant, room: Room) {
         let rounds = room.rounds - 1;
         if rounds > 0 {
-            self.mode = Mode::Yield(Room { rounds, ..room });
+            self.mode = Mode::Track(Some(Room { rounds, ..room }));
             return;
         }
         let (base, standing) = (self.delay.base(), self.delay.standing());
         let followed = room.before.followed(self.window, standing, base);
         let is_small = self.window <= COMPARED * room.before.window;
         self.window = room.before.window;
-        self.mode = Mode::Track;
+        self.mode = Mode::Track(None);
         self.search = None;
         if !room.asks {
             return;

@@ -26,7 +26,7 @@ switches! {
     without {
         slow_start: "START's slow rounds behind a queue that cross traffic may have made; it ends at once",
         reach_cap: "START's cap at what the path delivered",
-        make_room: "YIELD: making room to see the empty path",
+        make_room: "making room to see the empty path",
         hold: "HOLD: a share beside cross traffic that fills the queue; it gives way instead",
         loss_filter: "tolerating losses of the path; each round with a loss counts",
         path_losses: "telling losses of the path by what a smaller window delivers",

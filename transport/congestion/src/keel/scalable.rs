@@ -166,7 +166,7 @@ impl Marks {
         (self.suspicion, self.evidence) = (0, 0);
     }
 
-    /// YIELD has shown a queue that shrinks with the window; returns whether that is enough to take
+    /// Room has shown a queue that shrinks with the window; returns whether that is enough to take
     /// the router for one that is not of L4S.
     pub(super) fn convict(&mut self, now: Instant) -> bool {
         self.evidence += 1;
@@ -177,7 +177,7 @@ impl Marks {
         is_classic
     }
 
-    /// YIELD has shown a queue that does not.
+    /// Room has shown a queue that does not.
     pub(super) fn acquit(&mut self) {
         (self.suspicion, self.evidence) = (0, 0);
     }
@@ -277,12 +277,12 @@ impl Keel {
     pub(super) fn marked(&mut self, now: Instant) {
         match self.mode {
             Mode::Start { .. } => self.leave_start(),
-            Mode::Track => self.mode = Mode::Scale,
+            Mode::Track(None) => self.mode = Mode::Scale,
             Mode::Hold(_) => {
                 self.marks.set_classic(now);
                 self.on_congestion(&Congestion::ecn(now));
             }
-            Mode::Drain { .. } | Mode::Yield(_) | Mode::Scale => {}
+            Mode::Drain { .. } | Mode::Track(Some(_)) | Mode::Scale => {}
         }
         if let Mode::Scale = self.mode {
             let window = self.marks.reduce(now, self.window);
@@ -294,7 +294,9 @@ impl Keel {
     /// stays, and nothing moves from there into the queue of the router that marks.
     pub(super) fn keep_rate(&mut self, before: Duration) {
         let base = self.delay.base();
-        if base < before && self.marks.are_known() && matches!(self.mode, Mode::Scale | Mode::Track)
+        if base < before
+            && self.marks.are_known()
+            && matches!(self.mode, Mode::Scale | Mode::Track(None))
         {
             let least = self.window.min(LEAST_PACKETS * self.packet());
             self.window = (self.window * base.div_duration_f64(before)).max(least);
@@ -303,7 +305,7 @@ impl Keel {
 
     /// A queue stands that the marks do not explain: YIELD finds out whose it is.
     pub(super) fn ask_for_marks(&mut self, seen: &Seen) {
-        self.begin_yield(seen, true, LEFT * seen.window);
+        self.begin_room(seen, true, LEFT * seen.window);
     }
 
     fn path(&self) -> Path {

@@ -97,7 +97,7 @@ fn beside_reno_it_holds_its_share_and_when_that_is_gone_it_keeps_a_short_queue()
     link.neighbour.clear();
     link.run(ms(15_000));
     assert!(
-        matches!(link.keel.mode, Mode::Track),
+        matches!(link.keel.mode, Mode::Track(None)),
         "{:?}",
         link.keel.mode
     );
@@ -442,7 +442,7 @@ fn run_until(link: &mut Link, is: fn(&Mode) -> bool) {
 #[test]
 fn drain_leaves_four_packets_where_the_empty_path_holds_fewer() {
     let mut link = Link::new(60_000.0, ms(40), ROOM);
-    run_until(&mut link, |mode| matches!(mode, Mode::Track));
+    run_until(&mut link, |mode| matches!(mode, Mode::Track(None)));
     assert_eq!(link.keel.window(), 4800);
 }
 

@@ -141,7 +141,7 @@ class Trial:
     delays: List[float] = field(default_factory=list)  # last rtt - base at its losses
 
 class State(Enum):
-    START, DRAIN, TRACK, YIELD, HOLD, SCALE = range(6)
+    START, DRAIN, TRACK, HOLD, SCALE = range(5)
 
 class Keel:
     def __init__(self, mtu: int, now: float) -> None:
@@ -232,7 +232,7 @@ class Keel:
             self.standing = self.stands_of.get(now, self.span) or rtt
             before = self.base
             self.base_of.add(now, max(rtt, previous) if self.known else rtt)
-            if self.base < before and self.known and self.state in (State.SCALE, State.TRACK):
+            if self.base < before and self.known and self.state in (State.SCALE, State.TRACK) and not self.making:
                 self.window = max(self.window * self.base / before, min(self.window, 4 * self.packet))
             self.noise.add(now, rtt)
         round = self.round
@@ -281,6 +281,7 @@ class Keel:
             a, l = self.acked + self.last_acked, self.lost_ + self.last_lost
             small = self.window < 10 * self.packet and l > self.tolerated(self.stands) * (a + l)
             if cause == "loss" and (small or self.delayed): self.cut(now)
+        elif self.state is State.TRACK and self.making: pass
         elif self.state is State.TRACK and cause == "mark":
             self.window, self.growth = max(0.85 * self.window, 4 * self.packet), 0
         elif self.state is State.TRACK and self.window < 10 * self.packet:
@@ -333,9 +334,9 @@ class Keel:
             self.noise_before = min(self.jitter, self.base / 2)
             is_flat, self.last_rate = round.rate < 1.25 * self.last_rate, round.rate
             if self.judge(False) and is_flat: self.leave_start(now)
-        elif self.state is State.TRACK: self.track_round(now, round)
+        elif self.state is State.TRACK and not self.making: self.track_round(now, round)
         elif self.state is State.SCALE: self.scale_round(now, round)
-        elif self.state is State.YIELD:
+        elif self.state is State.TRACK:
             self.room_rounds += 1
             if self.room_rounds >= 2:
                 assert self.making
@@ -343,7 +344,6 @@ class Keel:
                 expected = max(self.base, standing * self.window / window)
                 follows = self.window > 0.75 * window or followed(standing, self.standing, expected) >= 0.15
                 self.window, self.making, self.search = window, None, None
-                self.state = State.TRACK
                 if self.asks and follows:
                     self.evidence += 1
                     if self.evidence >= 3: self.classic(); self.cut(now)
@@ -366,7 +366,7 @@ class Keel:
             share = max(0.9 * self.base / self.standing, 0.5)
             self.make_room(now)
             self.window = max(self.window * share, 4 * packet, min(self.window, self.floor))
-            self.asks, self.state = False, State.YIELD
+            self.asks = False
         elif self.queue < 0.75 * target:
             self.ease()
             self.grow(now, round, target)
@@ -469,7 +469,7 @@ class Keel:
     def classic(self) -> None: self.alpha, self.came, self.suspicion, self.evidence = None, False, 0, 0
     def ask_for_marks(self, now: float) -> None:
         self.make_room(now)
-        self.asks, self.state = True, State.YIELD
+        self.asks, self.state = True, State.TRACK
         self.window = max(0.5 * self.window, 4 * self.packet)
     def marks(self, e: dict) -> None:
         now, self.ect1 = e["now"], e["ect1"]
@@ -479,14 +479,14 @@ class Keel:
         self.packets, self.marked = self.packets + 1, self.marked + e["marked"]
         if answered or not e["marked"]: return
         if self.state is State.START: self.leave_start(now)
-        elif self.state is State.TRACK: self.state = State.SCALE
+        elif self.state is State.TRACK and not self.making: self.state = State.SCALE
         elif self.state is State.HOLD: self.classic(); self.congestion(now, "mark")
         if self.state is State.SCALE and self.alpha is not None:
             if self.reduced is None or now - self.reduced >= 0.025:
                 self.reduced, self.at_mark = now, self.window
                 self.window = max((1 - self.alpha / 2) * self.window, self.min_window)
     def suspect(self, share: float, round: Round) -> bool:
-        """Whether YIELD should test whose the queue is."""
+        """Whether room should test whose the queue is."""
         if self.suspicion == 0: self.evidence = 0
         longest = 0.002 + self.jitter + 3 * self.packet / max(self.bw, self.packet)
         is_used = round.in_flight >= 0.5 * self.window

@@ -43,7 +43,7 @@ fn start_ends_with_a_queue_of_a_third_and_drain_with_what_the_empty_path_holds()
         let fits = link.keel.rates.bandwidth() * link.keel.delay.base().as_secs_f64();
         assert!((to / fits - 1.0).abs() < 0.05, "{rtt} ms: {to} of {fits}");
         let at = link.now;
-        run_until(&mut link, |mode| matches!(mode, Mode::Track));
+        run_until(&mut link, |mode| matches!(mode, Mode::Track(None)));
         assert_eq!(link.keel.window(), to as u64, "{rtt} ms");
         let time = link.now - at;
         assert!(time < ms(30 + rtt), "{rtt} ms: {time:?}");
@@ -54,7 +54,7 @@ fn start_ends_with_a_queue_of_a_third_and_drain_with_what_the_empty_path_holds()
 fn start_goes_on_through_jitter_that_the_round_before_showed() {
     let mut link = Link::new(6_250_000.0, ms(55), 300.0);
     link.back = jitter;
-    run_until(&mut link, |mode| matches!(mode, Mode::Track));
+    run_until(&mut link, |mode| matches!(mode, Mode::Track(None)));
     let share = link.keel.rates.bandwidth() / link.rate;
     assert!(share > 0.75, "{share}");
 }
