@@ -41,14 +41,11 @@ use row::Switches;
 use scalable::Marks;
 use search::{AIM, Answer, Search, Seen};
 use stalls::Stalls;
-use start::Start;
+use start::{SLOW_GAIN, Start};
 
 /// keel gives way down to this many packets: fewer cannot show what the path delivers. Beside
 /// others losses may leave it two.
 const LEAST_PACKETS: f64 = 4.0;
-
-/// DRAIN sends this part of what is acknowledged: a pause would leave the link empty afterwards.
-const DRAIN_GAIN: f64 = 0.5;
 
 /// A window of which this part is in use is validated and may grow while others take what is left
 /// (RFC 7661, section 4.2).
@@ -217,7 +214,7 @@ impl Keel {
     /// DRAIN, for each ACK.
     fn drain(&mut self, ack: &Ack, to: f64) {
         let in_flight = self.window.min(ack.in_flight as f64 - self.back());
-        self.window = (in_flight - DRAIN_GAIN * ack.bytes as f64).max(to);
+        self.window = (in_flight - SLOW_GAIN * ack.bytes as f64).max(to);
         if self.window <= to {
             self.rates.begin_anew(ack);
             self.losses.forget();

@@ -5,17 +5,15 @@ use std::time::{Duration, Instant};
 use super::cubic::{BETA, Curve};
 use super::delay::OLD;
 use super::rate::Round;
-use super::search::{COMPARED, FOLLOWS, LEFT, Reference, Seen};
+use super::search::{COMPARED, FOLLOWS, LEFT, Reference, SHOWN, Seen};
 use super::{Keel, Mode, USED};
 use crate::window::minimum_window;
 
-/// Rounds after which a step of the window has shown its effect: time to drain, and for the others
-/// to answer.
-const ROOM_ROUNDS: u32 = 3;
-
-/// Round trips that follow a step of the window by less than this part are those of a longer route,
-/// or of a queue on the way back.
+/// Round trips that follow a step of the window by less than the first part, and change against it
+/// by less than the second, as a queue on the way back does that an upload fills, are those of a
+/// longer route or of such a queue.
 const STILL: f64 = 0.01;
+const DRIFT: f64 = 0.05;
 
 /// Cross traffic is gone if the queue is short for this many rounds although the window is back at
 /// this part of where they stopped it.
@@ -98,12 +96,14 @@ impl Hold {
         if let Some(step) = &mut self.step {
             step.rounds += 1;
             let Reference { window, standing } = step.before;
-            let moved = match step.is_room {
-                true => standing.saturating_sub(seen.standing),
-                false => seen.standing.saturating_sub(standing),
+            let fell = standing.saturating_sub(seen.standing);
+            let rose = seen.standing.saturating_sub(standing);
+            let (with, against) = match step.is_room {
+                true => (fell, rose),
+                false => (rose, fell),
             };
-            step.has_moved |= moved > standing.mul_f64(STILL);
-            if step.rounds < ROOM_ROUNDS {
+            step.has_moved |= with > standing.mul_f64(STILL) || against > standing.mul_f64(DRIFT);
+            if step.rounds < SHOWN {
                 return Next::Window(seen.window);
             }
             let step = self.step.take().expect("it is there");
@@ -282,6 +282,23 @@ mod tests {
     #[test]
     fn a_queue_that_room_does_not_move_is_not_on_the_way_there() {
         assert_eq!(hold(200, |_| ms(100)).0, Some(23), "after three rounds");
+    }
+
+    #[test]
+    fn a_queue_that_others_fill_while_room_is_made_is_no_longer_route() {
+        let is_longer = |after| {
+            let mut hold = new(&Seen::standing(ms(100)), 100_000.0);
+            hold.round(&Seen::standing(ms(100)), ms(100), true, None, MTU);
+            let room = Seen {
+                window: 50_000.0,
+                ..Seen::standing(ms(after))
+            };
+            (0..3).any(|_| {
+                let next = hold.round(&room, ms(100), false, None, MTU);
+                matches!(next, Next::Longer(_))
+            })
+        };
+        assert!(is_longer(105) && !is_longer(106));
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub(super) const AIM: f64 = 0.9;
 /// Beside cross traffic, and to make room, the window falls to this part of what it was.
 pub(super) const LEFT: f64 = 0.5;
 
-/// The first rounds show the change that made the queue, not its cause.
-const SKIPPED: u32 = 3;
+/// Rounds after which a change has shown its effect: time to drain, and for others to answer. The
+/// first rounds of a queue show what made it, not its cause.
+pub(super) const SHOWN: u32 = 3;
 
 /// This many rounds is a queue of cross traffic given to go away.
 const SUSPICION_ROUNDS: u32 = 8;
@@ -214,7 +215,7 @@ impl Search {
             standing: seen.standing,
         };
         let Some(reference) = self.reference else {
-            if self.rounds >= SKIPPED {
+            if self.rounds >= SHOWN {
                 self.reference = Some(sent);
             }
             return;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::rate::Round;
+use super::search::SHOWN;
 use super::{Keel, Mode};
 use crate::controller::Ack;
 use crate::window::most_risked;
@@ -19,9 +20,9 @@ const START_REACH: f64 = 1.8;
 const STRETCHED: f64 = 1.25;
 
 /// Behind such a queue that cross traffic may have made, START grows by this part of what is
-/// acknowledged, for this many rounds (like the conservative slow start of RFC 9406, section 4.2).
-const SLOW_GAIN: f64 = 0.5;
-const SLOW_ROUNDS: u32 = 3;
+/// acknowledged (like the conservative slow start of RFC 9406, section 4.2). DRAIN sends this part:
+/// a pause would leave the link empty afterwards.
+pub(super) const SLOW_GAIN: f64 = 0.5;
 
 /// What START remembers of the round before.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,7 +45,7 @@ impl Keel {
                     .send_interval
                     .mul_f64(self.switches.stretched(STRETCHED))
         });
-        let is_over = is_stretched || start.slow >= SLOW_ROUNDS || !self.switches.slow_start();
+        let is_over = is_stretched || start.slow >= SHOWN || !self.switches.slow_start();
         if is_delayed && is_over {
             return self.leave_start();
         }

@@ -437,7 +437,7 @@ class Keel:
             self.room_rounds += 1
             before, standing = step
             moved = standing - self.standing if self.making else self.standing - standing
-            self.moved |= moved > 0.01 * standing + HAIR
+            self.moved |= moved > 0.01 * standing + HAIR or -moved > 0.05 * standing + HAIR
             if self.room_rounds >= 3:
                 is_room, self.rise, self.making = bool(self.making), None, None
                 self.window = max(before, self.window)
