@@ -36,7 +36,10 @@ const SPREAD: f64 = 5.25;
 /// A queue is short below this part of the empty round trip, or below this if that is longer (after
 /// RFC 9406, section 4.3, which takes an eighth, at least 4 ms).
 const SHORT_PART: u32 = 20;
-const SHORT: Duration = Duration::from_millis(4);
+pub(super) const SHORT: Duration = Duration::from_millis(4);
+
+/// Delays beyond this part of the empty round trip are asked for their cause.
+pub(super) const NOTICED: u32 = 8;
 
 /// Round trips of one path.
 #[derive(Debug, Clone, Default)]

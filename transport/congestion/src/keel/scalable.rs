@@ -9,6 +9,7 @@
 
 use std::time::{Duration, Instant};
 
+use super::delay::NOTICED;
 use super::losses::Verdict;
 use super::rate::Round;
 use super::routers::DISTRUST;
@@ -52,9 +53,6 @@ const MOST_CLASSIC_SHARE: f64 = 0.5;
 /// router's. A queue of several times the length of an L4S router's counts as that number of
 /// virtual rounds, but one alone proves nothing: an ACK may have been held back.
 const CLASSIC_ROUNDS: u32 = 4;
-
-/// In TRACK a queue longer than this part of base is tested.
-const NOTICED: f64 = 0.125;
 
 /// This many tests in a row must show a queue that shrinks with the window: during one or two of
 /// them the queue of the way back may drain by chance.
@@ -342,7 +340,7 @@ impl Keel {
 /// Whether a queue without marks is worth a test: it is longer than a part of base, which includes
 /// the queues of earlier tests.
 pub(super) fn is_noticed(seen: &Seen) -> bool {
-    seen.queue() > seen.base.mul_f64(NOTICED)
+    seen.queue() > seen.base / NOTICED
 }
 
 /// The longest queue of an L4S router.

@@ -1,4 +1,4 @@
-//! Finds out for how long a path holds packets back although it can deliver, as above_target Wi-Fi
+//! Finds out for how long a path holds packets back although it can deliver, as crowded Wi-Fi
 //! does.
 //!
 //! A link behind which a queue waits delivers it at the link's rate. A path that has held packets
@@ -9,20 +9,19 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use super::delay::{NOTICED, SHORT};
 use crate::controller::Ack;
 
 /// Stalls and rates are remembered for this long.
 const MEMORY: Duration = Duration::from_secs(2);
 
-/// What is shorter is no stall, what is longer is an outage. Crowded Wi-Fi holds packets
+/// What is short is no stall, what is longer is an outage. Crowded Wi-Fi holds packets
 /// back for up to 165 ms at a mean of 7 ms (private-octopus/c4, doc/c4-tests.md).
-const SHORTEST: Duration = Duration::from_millis(4);
 const LONGEST: Duration = Duration::from_millis(200);
 
 /// Stalls count if the longest is longer than this many times the target, and than the empty round
-/// trip over that: a queue on the target covers the rest.
+/// trip over [`NOTICED`]: a queue on the target covers the rest.
 const TARGETS: u32 = 2;
-const PART: u32 = 8;
 
 /// Once it is over, half of what the link would have delivered meanwhile, and at least this many
 /// packets, come within this part of its length: at least at twice the link's rate.
@@ -80,7 +79,7 @@ impl Stalls {
             && let Some(rtt) = ack.rtt
         {
             let length = gap.min(rtt.saturating_sub(base));
-            if length > SHORTEST && length <= LONGEST {
+            if length > SHORT && length <= LONGEST {
                 let held = (self.rate() * length.as_secs_f64()).min(ack.in_flight as f64);
                 self.over = Some(Over {
                     length,
@@ -106,7 +105,7 @@ impl Stalls {
     /// The window in bytes below which stalls leave the link idle, on a path with this empty round
     /// trip for a flow with this target; 0 if it has no stalls.
     pub(super) fn floor(&self, base: Duration, target: Duration) -> f64 {
-        let least = (target * TARGETS).max(base / PART);
+        let least = (target * TARGETS).max(base / NOTICED);
         let longest = self.past.iter().map(|(_, length)| *length).max();
         longest
             .filter(|longest| *longest > least)
