@@ -39,7 +39,7 @@ pub(crate) use row::ROW;
 pub(crate) use row::SWITCHED;
 use row::Switches;
 use scalable::Marks;
-use search::{AIM, Answer, Search, Seen};
+use search::{AIM, Answer, LEFT, Search, Seen};
 use stalls::Stalls;
 use start::{SLOW_GAIN, Start};
 
@@ -60,9 +60,7 @@ const PACE: f64 = 1.1;
 const CUT: f64 = 0.85;
 
 /// A loss while half of the target queues shows a queue that is not larger: keel aims at a part of
-/// its target that falls by [`CUT`], to no less than the first, and recovers by the second each
-/// round.
-const LEAST_PART: f64 = 0.4;
+/// its target that falls by [`CUT`], to no less than [`LEFT`], and recovers by this each round.
 const PART_RISE: f64 = 1.005;
 
 /// Fewer packets are too few for a share: each loss lowers a window below as it lowers CUBIC's. At
@@ -246,7 +244,7 @@ impl Keel {
         }
         if round.is_lossy {
             if seen.queue() * 2 > seen.target && self.switches.shrunk_target() {
-                self.target_part = (self.target_part * CUT).max(LEAST_PART);
+                self.target_part = (self.target_part * CUT).max(LEFT);
             }
         } else {
             self.target_part = (self.target_part * PART_RISE).min(1.0);

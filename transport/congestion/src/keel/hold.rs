@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::cubic::{BETA, Curve};
 use super::delay::OLD;
 use super::rate::Round;
-use super::search::{COMPARED, FOLLOWS, LEFT, Reference, SHOWN, Seen};
+use super::search::{AIM, COMPARED, FOLLOWS, LEFT, Reference, SHOWN, Seen};
 use super::{Keel, Mode, USED};
 use crate::window::minimum_window;
 
@@ -16,9 +16,8 @@ const STILL: f64 = 0.01;
 const DRIFT: f64 = 0.05;
 
 /// Cross traffic is gone if the queue is short for this many rounds although the window is back at
-/// this part of where they stopped it.
+/// [`AIM`] of where they stopped it.
 const QUIET_ROUNDS: u32 = 2;
-const REGROWN: f64 = 0.95;
 
 /// A window that grows by CUBIC's rule.
 #[derive(Debug, Clone)]
@@ -122,7 +121,7 @@ impl Hold {
                 Next::Window(window)
             };
         }
-        let regrown = seen.window >= REGROWN * self.curve.most() * mtu;
+        let regrown = seen.window >= AIM * self.curve.most() * mtu;
         self.quiet = match seen.queue() < seen.quiet && regrown {
             true => self.quiet + 1,
             false => 0,
@@ -393,8 +392,8 @@ mod tests {
             hold.round(&now, ms(54), false, None, MTU);
             hold.round(&now, ms(54), false, None, MTU) == Next::Leave(window)
         };
-        assert!(quiet(190_000.0, 54), "at 0.95 of it");
-        assert!(!quiet(189_000.0, 54), "below");
-        assert!(!quiet(190_000.0, 55), "5 ms are not short");
+        assert!(quiet(180_000.0, 54), "at 0.9 of it");
+        assert!(!quiet(179_000.0, 54), "below");
+        assert!(!quiet(180_000.0, 55), "5 ms are not short");
     }
 }

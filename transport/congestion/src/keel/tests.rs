@@ -524,14 +524,14 @@ fn random_losses_do_not_keep_the_window_at_few_packets() {
 }
 
 #[test]
-fn losses_at_half_of_the_target_shrink_it_to_two_fifths_for_a_while() {
+fn losses_at_half_of_the_target_halve_it_for_a_while() {
     let mut link = Link::new(RATE, ms(40), 5.0);
     let mut least = 1.0_f64;
     for _ in 0..40_000 {
         link.run(ms(1));
         least = least.min(link.keel.target_part);
     }
-    assert_eq!(least, LEAST_PART);
+    assert_eq!(least, LEFT);
     link.room = ROOM;
     link.run(ms(20_000));
     assert_eq!(link.keel.target_part, 1.0);
@@ -548,8 +548,8 @@ fn losses_shrink_the_part_of_the_target_that_is_for_jitter_too() {
         "{:?}",
         link.keel.delay.noise()
     );
-    link.keel.target_part = LEAST_PART;
-    assert_eq!(link.keel.target(), before.mul_f64(LEAST_PART));
+    link.keel.target_part = LEFT;
+    assert_eq!(link.keel.target(), before.mul_f64(LEFT));
 }
 
 #[test]

@@ -357,7 +357,7 @@ class Keel:
         packet, target, stands = self.packet, self.target, self.stands  # as the round ended
         if self.answer_losses(now, round, stands): return
         if not round.is_lossy: self.part = min(1.005 * self.part, 1.0)
-        elif 2 * self.queue > target: self.part = max(0.85 * self.part, 0.4)
+        elif 2 * self.queue > target: self.part = max(0.85 * self.part, 0.5)
         if not round.is_used: self.growth = 0
         elif stands and not self.known: self.growth = 0; self.above_target(now, target)
         elif stands and self.queue > self.base / 8: self.ask_for_marks(now)
@@ -449,7 +449,7 @@ class Keel:
                     self.window = before * clamp((self.base + self.target) / standing, 0.5, 1.0)
                     self.track()
             return
-        self.calm = self.calm + 1 if self.queue < self.noisy and self.window >= 0.95 * self.hold.w_max else 0
+        self.calm = self.calm + 1 if self.queue < self.noisy and self.window >= 0.9 * self.hold.w_max else 0
         if self.calm >= 2: self.track()
         elif round.in_flight < 0.5 * self.window: self.hold.began += round.length
         elif now > self.low_at + OLD / 2 + HAIR > self.last_room + 2 * HAIR and not round.is_lossy:
