@@ -38,7 +38,8 @@ const SPREAD: f64 = 5.25;
 const SHORT_PART: u32 = 20;
 pub(super) const SHORT: Duration = Duration::from_millis(4);
 
-/// Delays beyond this part of the empty round trip are asked for their cause.
+/// A delay beyond this part of the empty round trip needs an explanation: a stall, or a queue in
+/// spite of marks.
 pub(super) const NOTICED: u32 = 8;
 
 /// Round trips of one path.

@@ -9,9 +9,9 @@ use super::search::{AIM, COMPARED, FOLLOWS, LEFT, Reference, SHOWN, Seen};
 use super::{Keel, Mode, USED};
 use crate::window::minimum_window;
 
-/// Round trips that follow a step of the window by less than the first part, and change against it
-/// by less than the second, as a queue on the way back does that an upload fills, are those of a
-/// longer route or of such a queue.
+/// If a step of the window moves round trips along with it by less than the first part, the route
+/// is longer, or the queue is on the way back. Such a queue may drift the other way meanwhile, by
+/// less than the second part.
 const STILL: f64 = 0.01;
 const DRIFT: f64 = 0.05;
 

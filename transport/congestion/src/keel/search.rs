@@ -24,7 +24,8 @@ const MOST_STEP: f64 = 0.7;
 /// rounding.
 pub(super) const AIM: f64 = 0.9;
 
-/// Beside cross traffic, and to make room, the window falls to this part of what it was.
+/// Beside cross traffic, and to make room, the window falls to this part of what it was. Losses
+/// leave no less of the target.
 pub(super) const LEFT: f64 = 0.5;
 
 /// Rounds after which a change has shown its effect: time to drain, and for others to answer. The
