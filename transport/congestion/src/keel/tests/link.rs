@@ -60,6 +60,8 @@ pub(super) struct Link {
     delivered: u64,
     delivered_at: Instant,
     first_sent: Instant,
+    /// When the last recovery period began.
+    recovery: Instant,
     pub(super) overflows: u64,
     /// Since the run began.
     pub(super) longest_queue: Duration,
@@ -95,6 +97,7 @@ impl Link {
             delivered: 0,
             delivered_at: now,
             first_sent: now,
+            recovery: now,
             overflows: 0,
             longest_queue: Duration::ZERO,
             most_delivered: 0,
@@ -207,8 +210,11 @@ impl Link {
         if packet.is_lost {
             self.keel.on_lost(at, u64::from(MTU));
             self.note(&format!("\"lost\",\"bytes\":{MTU}"));
-            self.keel.on_congestion(&Congestion { now: at, ..loss() });
-            self.note("\"congestion\",\"cause\":\"loss\"");
+            if packet.sent > self.recovery {
+                self.recovery = at;
+                self.keel.on_congestion(&Congestion { now: at, ..loss() });
+                self.note("\"congestion\",\"cause\":\"loss\"");
+            }
             return;
         }
         self.delivered += u64::from(MTU);
