@@ -445,8 +445,9 @@ impl Controller for Keel {
         let is_delayed = self.delay.shows_queue(Duration::ZERO);
         match &mut self.mode {
             Mode::Hold(hold) => {
-                if let Some(window) = hold.on_congestion(event.now, window, packet) {
-                    self.window = window.max(minimum_window(self.mtu) as f64);
+                let least = minimum_window(self.mtu) as f64;
+                if let Some(window) = hold.on_congestion(event.now, window, least, packet) {
+                    self.window = window;
                 }
             }
             Mode::Scale if event.cause == Cause::Loss && (counts || is_delayed) => {

@@ -141,9 +141,15 @@ impl Hold {
         Next::Window(grown.clamp(seen.window, 1.5 * seen.window))
     }
 
-    /// Packets of a window of `window` bytes were lost or marked. Returns the next window; `None`
-    /// while room is made with a window that is lower already.
-    pub(super) fn on_congestion(&mut self, now: Instant, window: f64, mtu: f64) -> Option<f64> {
+    /// Packets of a window of `window` bytes were lost or marked. Returns the next window, at least
+    /// `least` bytes; `None` while room is made with a window that is lower already.
+    pub(super) fn on_congestion(
+        &mut self,
+        now: Instant,
+        window: f64,
+        least: f64,
+        mtu: f64,
+    ) -> Option<f64> {
         if let Some(step) = self.step.as_mut().filter(|step| step.is_room) {
             step.is_void = true;
             return None;
@@ -157,8 +163,9 @@ impl Hold {
         } else {
             packets
         };
-        self.curve = Curve::new(now, beta * packets, most, beta);
-        Some(beta * window)
+        let next = (beta * window).max(least);
+        self.curve = Curve::new(now, next / mtu, most, beta);
+        Some(next)
     }
 }
 
@@ -203,6 +210,7 @@ mod tests {
     use crate::testing::{epoch, ms};
 
     const MTU: f64 = 1000.0;
+    const LEAST: f64 = 2.0 * MTU;
 
     fn new(seen: &Seen, most: f64) -> Hold {
         Hold::new(seen, most, seen.reference(), MTU)
@@ -259,7 +267,7 @@ mod tests {
         let mut hold = Hold::new(&seen, seen.window, before, MTU);
         let round = |round| {
             if lost == Some(round) {
-                hold.on_congestion(seen.now, seen.window, MTU);
+                hold.on_congestion(seen.now, seen.window, LEAST, MTU);
             }
             let now = Seen {
                 standing: rtt(round),
@@ -307,7 +315,7 @@ mod tests {
             let mut hold = new(&full, 100_000.0);
             hold.round(&full, ms(100), true, None, MTU);
             if is_lost {
-                hold.on_congestion(full.now, 50_000.0, MTU);
+                hold.on_congestion(full.now, 50_000.0, LEAST, MTU);
             }
             let room = Seen {
                 window: 50_000.0,
@@ -338,7 +346,9 @@ mod tests {
     fn losses_lower_the_window_as_those_of_cubic_do() {
         let seen = Seen::standing(ms(100));
         let mut hold = new(&seen, 100_000.0);
-        assert_eq!(hold.on_congestion(epoch(), 100_000.0, MTU), Some(70_000.0));
+        let mut lose = |window| hold.on_congestion(epoch(), window, LEAST, MTU);
+        assert_eq!(lose(2_500.0), Some(LEAST), "and are at least two packets");
+        assert_eq!(lose(100_000.0), Some(70_000.0));
         // Two seconds later, K = cbrt(30 / 0.4) = 4.2 s, CUBIC has made up for half of it.
         let at = Seen {
             now: epoch() + ms(2000),
@@ -372,7 +382,7 @@ mod tests {
         let seen = Seen::standing(ms(100));
         let most_after = |window| {
             let mut hold = new(&seen, 100_000.0);
-            hold.on_congestion(epoch(), window, MTU);
+            hold.on_congestion(epoch(), window, LEAST, MTU);
             hold.curve.most()
         };
         assert_eq!(most_after(100_000.0), 100.0, "where the last one was");
