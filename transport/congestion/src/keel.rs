@@ -168,7 +168,6 @@ impl Keel {
             base: self.delay.base(),
             standing: self.delay.standing(),
             target: self.target(),
-            short: self.delay.short(),
             quiet: self.delay.quiet(),
             is_alone: self.routers.see_nobody_else(),
             switches: self.switches,
@@ -429,12 +428,7 @@ impl Controller for Keel {
 
     fn on_lost(&mut self, _now: Instant, bytes: u64) {
         let queue = self.delay.last().saturating_sub(self.delay.base());
-        // What is lost at once is a row only behind a short queue: a full one drops rows, too.
-        let rows = match queue <= self.delay.short() {
-            true => 1.0,
-            false => bytes as f64 / self.packet(),
-        };
-        self.losses.on_lost(bytes, queue, rows);
+        self.losses.on_lost(bytes, queue <= self.delay.short());
         self.rates.on_lost();
     }
 
@@ -444,6 +438,8 @@ impl Controller for Keel {
         let counts = window < COUNTED_PACKETS * packet && self.losses.exceed(stands);
         let is_delayed = self.delay.shows_queue(Duration::ZERO);
         match &mut self.mode {
+            // What the path loses anyway shows no queue.
+            Mode::Hold(_) if event.cause == Cause::Loss && !self.losses.exceed_path(self.mtu) => {}
             Mode::Hold(hold) => {
                 let least = minimum_window(self.mtu) as f64;
                 if let Some(window) = hold.on_congestion(event.now, window, least, packet) {

@@ -175,7 +175,8 @@ impl Keel {
         let seen = self.seen(now);
         let smoothed = self.delay.smoothed();
         let due = self.delay.low_at().unwrap_or(now) + OLD / 2;
-        let is_room_due = now > due && self.room_at < due && !round.is_lossy;
+        let is_lossy = round.is_lossy && self.losses.exceed_path(self.mtu);
+        let is_room_due = now > due && self.room_at < due && !is_lossy;
         let mtu = self.packet();
         self.losses.count(self.mtu, true);
         let Mode::Hold(hold) = &mut self.mode else {

@@ -4,7 +4,7 @@
 //! it delivers falls with the window. A link or a policer that is sent too much delivers the same
 //! after the window fell, and loses less.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::COUNTED_PACKETS;
 use super::rate::Round;
@@ -15,9 +15,9 @@ use super::search::{COMPARED, FOLLOWS, Seen, followed};
 /// A share of losses is judged over this many packets' bytes.
 const PACKETS: f64 = 250.0;
 
-/// Losses up to this many times what the path loses anyway, and this share more, are not answered.
+/// Losses up to this many times what the path loses anyway are not answered, nor is this share.
 /// BBRv3 tolerates 2 % (draft-ietf-ccwg-bbr, section 2.7).
-const PATH_GAIN: f64 = 1.5;
+const PATH_GAIN: f64 = 2.0;
 const TOLERATED: f64 = 0.02;
 
 /// Beyond that by this much more, the flow is far above what fits.
@@ -26,8 +26,10 @@ const MANY: f64 = 0.05;
 /// No path is believed to lose more by itself.
 const MOST_PATH: f64 = 0.22;
 
-/// What the path loses anyway falls towards a lower share by this part of the difference.
+/// What the path loses anyway falls towards a lower share by the first part of the difference. It
+/// rises by the second one towards what is lost at short queues, while that is tolerated anyway.
 const PATH_FALL: f64 = 0.125;
+const PATH_RISE: f64 = 0.25;
 
 /// What to do about the losses of a round.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -44,17 +46,33 @@ pub(super) enum Verdict {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Losses {
     switches: Switches,
-    /// Bytes since the share before.
-    acked: f64,
-    lost: f64,
-    /// Rows of packets in which they were.
-    rows: f64,
-    /// Bytes of the share before: lost, and in all.
-    last: (f64, f64),
+    /// Since the last judgement, and of that judgement.
+    counts: Counts,
+    last: Counts,
     /// The share of what was sent that the path loses anyway, and when that was wrong.
     path: f64,
     wrong_at: Option<Instant>,
     trial: Option<Trial>,
+}
+
+/// What was acknowledged and lost, in bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    acked: f64,
+    lost: f64,
+    /// Of the lost, at short queues, and the rows of packets in which those were.
+    short: f64,
+    rows: f64,
+}
+
+impl Counts {
+    fn seen(&self) -> f64 {
+        self.acked + self.lost
+    }
+
+    fn share(&self) -> f64 {
+        self.lost / self.seen().max(1.0)
+    }
 }
 
 /// Excess losses that made the window shrink.
@@ -65,9 +83,6 @@ struct Trial {
     share: f64,
     /// Bytes per second that the round after it delivered.
     rate: Option<f64>,
-    /// Losses since then, and the sum of the queues at them, in seconds.
-    losses: f64,
-    queues: f64,
 }
 
 impl Losses {
@@ -79,41 +94,50 @@ impl Losses {
     }
 
     pub(super) fn on_acked(&mut self, bytes: u64) {
-        self.acked += bytes as f64;
+        self.counts.acked += bytes as f64;
     }
 
-    /// Bytes were lost while round trips showed this queue, in this number of rows of packets.
-    pub(super) fn on_lost(&mut self, bytes: u64, queue: Duration, rows: f64) {
-        self.lost += bytes as f64;
-        self.rows += rows;
-        if let Some(trial) = &mut self.trial {
-            trial.losses += 1.0;
-            trial.queues += queue.as_secs_f64();
+    /// Bytes were lost at once, while round trips showed a short queue or a longer one.
+    pub(super) fn on_lost(&mut self, bytes: u64, is_short: bool) {
+        self.counts.lost += bytes as f64;
+        if is_short {
+            self.counts.short += bytes as f64;
+            self.counts.rows += 1.0;
         }
     }
 
     /// What was lost so far was lost to an overshoot that has been answered.
     pub(super) fn forget(&mut self) {
-        (self.acked, self.lost, self.rows) = (0.0, 0.0, 0.0);
+        self.counts = Counts::default();
         self.trial = None;
     }
 
     /// Whether more was lost lately than is tolerated: for windows so small that no share can be
     /// told from chance in time.
     pub(super) fn exceed(&self, stands: bool) -> bool {
-        let (lost, seen) = self.last;
-        self.lost + lost > self.tolerated(stands) * (self.acked + self.lost + seen)
+        let (lost, seen) = self.lately();
+        lost > self.tolerated(stands) * seen
+    }
+
+    /// Bytes of this and the last judgement: lost, and in all.
+    fn lately(&self) -> (f64, f64) {
+        let (counts, last) = (self.counts, self.last);
+        (counts.lost + last.lost, counts.seen() + last.seen())
     }
 
     /// The share of losses that is not answered. While a queue `stands`, it explains losses better
     /// than the path does.
     fn tolerated(&self, stands: bool) -> f64 {
         let path = if stands { 0.0 } else { self.path };
-        PATH_GAIN * path + self.switches.tolerated(TOLERATED)
+        (PATH_GAIN * path).max(self.switches.tolerated(TOLERATED))
     }
 
-    fn last_share(&self) -> f64 {
-        self.last.0 / self.last.1.max(1.0)
+    /// Whether more was lost lately than the path loses anyway: beside others the rest counts.
+    pub(super) fn exceed_path(&self, mtu: u16) -> bool {
+        let (lost, seen) = self.lately();
+        let packet = f64::from(mtu);
+        let path = PATH_GAIN * self.path * seen / packet;
+        lost / packet > path + 2.0 * path.sqrt()
     }
 
     /// Counts what was lost since the share before, at the end of a round, with full-size packets
@@ -121,22 +145,24 @@ impl Losses {
     /// was judged counts no more.
     pub(super) fn count(&mut self, mtu: u16, stands: bool) -> bool {
         let packet = f64::from(mtu);
-        let seen = self.acked + self.lost;
-        let tolerated = self.tolerated(stands) * seen / packet;
-        let lost = self.lost / packet;
+        let counts = self.counts;
+        let (lost, seen) = (counts.lost / packet, counts.seen() / packet);
+        let tolerated = self.tolerated(stands) * seen;
         // By chance two standard deviations more are lost. Packets that are lost in a row are one
-        // chance, up to what a path is believed to lose by itself.
+        // chance, up to what a path is believed to lose by itself. Only a short queue shows rows: a
+        // full one drops them, too.
         let in_rows_of = |row: f64| tolerated + 2.0 * (tolerated * row).sqrt() + 2.0 * row;
-        let row = (lost / self.rows).max(1.0);
-        let most = MOST_PATH * seen / packet;
-        let by_chance = in_rows_of(row).min(most).max(in_rows_of(1.0));
+        let rows = counts.rows + lost - counts.short / packet;
+        let row = (lost / rows).max(1.0);
+        let by_chance = in_rows_of(row).min(MOST_PATH * seen).max(in_rows_of(1.0));
         let is_excess = lost > by_chance || !self.switches.loss_filter() && lost > 0.0;
-        if seen >= PACKETS * packet || is_excess {
-            self.last = (self.lost, seen);
-            (self.acked, self.lost, self.rows) = (0.0, 0.0, 0.0);
-            let share = self.last_share();
-            if share < self.path {
-                self.path += PATH_FALL * (share - self.path);
+        if seen >= PACKETS || is_excess {
+            (self.last, self.counts) = (counts, Counts::default());
+            if counts.share() < self.path {
+                self.path += PATH_FALL * (counts.share() - self.path);
+            } else if !stands && !is_excess {
+                let path = self.path + PATH_RISE * (counts.short / counts.seen() - self.path);
+                self.path = path.min(TOLERATED / PATH_GAIN).max(self.path);
             }
         }
         is_excess
@@ -145,7 +171,7 @@ impl Losses {
     /// Judges the losses of a round.
     pub(super) fn judge(&mut self, mtu: u16, seen: &Seen, round: &Round) -> Verdict {
         let is_excess = self.count(mtu, seen.stands());
-        let share = self.last_share();
+        let share = self.last.share();
         let goes_on = is_excess || share > self.tolerated(seen.stands());
         self.trial.take_if(|_| seen.stands() || !goes_on);
         if let Some(trial) = &mut self.trial
@@ -167,7 +193,7 @@ impl Losses {
             // A window of few packets cannot fall enough to show what follows.
             Some(trial) if seen.window <= COMPARED * trial.window || trial.is_small(mtu) => {
                 self.trial = None;
-                if is_believed && trial.shows_path(share, seen, round.rate, mtu) {
+                if is_believed && trial.shows_path(&self.last, seen, round.rate, mtu) {
                     self.path = (share + trial.share) / 2.0;
                     return Verdict::Path(trial.window);
                 }
@@ -178,8 +204,6 @@ impl Losses {
                     window: seen.window,
                     share,
                     rate: None,
-                    losses: 0.0,
-                    queues: 0.0,
                 });
             }
         }
@@ -190,16 +214,15 @@ impl Losses {
 }
 
 impl Trial {
-    /// Whether losses came at short queues, and the smaller window did not leave the rate, now `rate`
-    /// bytes per second, as it was.
-    fn shows_path(&self, share: f64, seen: &Seen, rate: f64, mtu: u16) -> bool {
-        let is_short = self.queues <= self.losses * seen.short.as_secs_f64();
+    /// Whether most of the `last` losses came at short queues, and the smaller window did not leave
+    /// the rate, now `rate` bytes per second, as it was.
+    fn shows_path(&self, last: &Counts, seen: &Seen, rate: f64, mtu: u16) -> bool {
         let follows = |before: f64| {
             followed(before, rate, before * seen.window / self.window)
                 > seen.switches.follows(FOLLOWS)
         };
-        is_short
-            && share.max(self.share) <= MOST_PATH
+        2.0 * last.short >= last.lost
+            && last.share().max(self.share) <= MOST_PATH
             && (self.is_small(mtu) || self.rate.is_some_and(follows))
     }
 
@@ -210,25 +233,34 @@ impl Trial {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::testing::{epoch, ms};
 
     const MTU: u16 = 1000;
 
+    /// Loses packets one after the other, at short queues or longer ones.
+    fn lose(losses: &mut Losses, packets: u64, is_short: bool) {
+        for _ in 0..packets {
+            losses.on_lost(u64::from(MTU), is_short);
+        }
+    }
+
     /// Counts rounds of 50 packets, each with this many lost, while no queue stands.
     fn rounds(losses: &mut Losses, count: u64, lost: u64) -> Vec<bool> {
         let round = |_| {
             losses.on_acked((50 - lost) * u64::from(MTU));
-            losses.on_lost(lost * u64::from(MTU), Duration::ZERO, lost as f64);
+            lose(losses, lost, true);
             losses.count(MTU, false)
         };
         (0..count).map(round).collect()
     }
 
     /// keel's answers to rounds with a window of `window` packets over a path that loses this part,
-    /// and of what is left over `most` packets a round drops the rest, with this queue at losses;
-    /// returns the windows.
-    fn answered(loses: f64, most: f64, queue: Duration) -> Vec<f64> {
+    /// and of what is left over `most` packets a round drops the rest, at short queues or longer
+    /// ones; returns the windows.
+    fn answered(loses: f64, most: f64, is_short: bool) -> Vec<f64> {
         let mut losses = Losses::default();
         // A round delivers what the window of the round before sent.
         let (mut window, mut next) = (100.0, 100.0);
@@ -237,9 +269,7 @@ mod tests {
                 let sent = std::mem::replace(&mut window, next);
                 let delivered = (sent * (1.0 - loses)).min(most);
                 losses.on_acked((1000.0 * delivered) as u64);
-                for _ in 0..(sent - delivered) as u64 {
-                    losses.on_lost(u64::from(MTU), queue, 1.0);
-                }
+                lose(&mut losses, (sent - delivered) as u64, is_short);
                 let seen = Seen {
                     window: 1000.0 * window,
                     ..Seen::standing(ms(50))
@@ -256,7 +286,7 @@ mod tests {
 
     #[test]
     fn a_path_that_loses_a_tenth_by_itself_gets_its_window_back() {
-        let windows = answered(0.1, f64::MAX, ms(1));
+        let windows = answered(0.1, f64::MAX, true);
         assert!(
             windows[6..].is_sorted() && windows[39] > 90.0,
             "{windows:?}"
@@ -265,7 +295,7 @@ mod tests {
 
     #[test]
     fn a_policer_is_given_way_although_it_drops_a_third() {
-        let windows = answered(0.0, 60.0, ms(0));
+        let windows = answered(0.0, 60.0, true);
         assert!(
             windows[8..].iter().all(|window| *window < 80.0),
             "{windows:?}"
@@ -274,7 +304,7 @@ mod tests {
 
     #[test]
     fn losses_at_a_queue_are_not_the_path_s() {
-        let windows = answered(0.1, f64::MAX, ms(20));
+        let windows = answered(0.1, f64::MAX, false);
         assert!(windows[39] < 60.0, "{windows:?}");
     }
 
@@ -290,9 +320,7 @@ mod tests {
             ..Losses::default()
         };
         losses.on_acked(368 * u64::from(MTU));
-        for _ in 0..32 {
-            losses.on_lost(u64::from(MTU), Duration::ZERO, 1.0);
-        }
+        lose(&mut losses, 32, true);
         let mut standing = losses.clone();
         assert!(!losses.count(MTU, false), "8 % of 400 packets");
         assert!(standing.count(MTU, true));
@@ -311,12 +339,44 @@ mod tests {
     }
 
     #[test]
+    fn what_short_queues_lose_is_the_path_s_up_to_what_is_tolerated_anyway() {
+        let path_after = |count, lost, is_short| {
+            let mut losses = Losses::default();
+            for _ in 0..count {
+                losses.on_acked((250 - lost) * u64::from(MTU));
+                lose(&mut losses, lost, is_short);
+                losses.count(MTU, false);
+            }
+            losses.path
+        };
+        assert_eq!(path_after(1, 2, true), 0.002, "a quarter of 0.8 %");
+        assert!((0.0079..0.008).contains(&path_after(20, 2, true)));
+        assert_eq!(path_after(20, 4, true), 0.01, "half of 2 %");
+        assert_eq!(path_after(20, 4, false), 0.0, "a queue explains them");
+    }
+
+    #[test]
+    fn beside_others_twice_what_the_path_loses_is_its_own() {
+        let mut losses = Losses {
+            path: 0.01,
+            ..Losses::default()
+        };
+        losses.on_acked(90 * u64::from(MTU));
+        lose(&mut losses, 4, true);
+        assert!(!losses.exceed_path(MTU), "1.9 of 94, and 2.7 by chance");
+        lose(&mut losses, 1, true);
+        assert!(losses.exceed_path(MTU));
+        losses.path = 0.0;
+        assert!(losses.exceed_path(MTU), "each one");
+    }
+
+    #[test]
     fn packets_lost_in_a_row_are_one_chance() {
         let is_excess = |acked: u64, rows: u64| {
             let mut losses = Losses::default();
             losses.on_acked(acked * u64::from(MTU));
             for _ in 0..rows {
-                losses.on_lost(20 / rows * u64::from(MTU), Duration::ZERO, 1.0);
+                losses.on_lost(20 / rows * u64::from(MTU), true);
             }
             losses.count(MTU, false)
         };
@@ -334,7 +394,7 @@ mod tests {
             };
             let mut judge = |after, window: f64, lost: f64| {
                 losses.on_acked((1000.0 * (window - lost)) as u64);
-                losses.on_lost((1000.0 * lost) as u64, Duration::ZERO, lost);
+                lose(&mut losses, lost as u64, true);
                 let seen = Seen {
                     now: epoch() + after,
                     window: 1000.0 * window,
@@ -366,9 +426,9 @@ mod tests {
         let mut losses = Losses::default();
         rounds(&mut losses, 5, 0);
         losses.on_acked(45 * u64::from(MTU));
-        losses.on_lost(6 * u64::from(MTU), Duration::ZERO, 6.0);
+        lose(&mut losses, 6, true);
         assert!(!losses.exceed(false), "6 of 301, 2 % are 6.02");
-        losses.on_lost(u64::from(MTU), Duration::ZERO, 1.0);
+        lose(&mut losses, 1, true);
         assert!(losses.exceed(false), "7 of 302");
     }
 }

@@ -93,8 +93,6 @@ pub(super) struct Seen {
     pub(super) base: Duration,
     pub(super) standing: Duration,
     pub(super) target: Duration,
-    /// The longest queue that is short.
-    pub(super) short: Duration,
     /// The longest queue that flows which fill queues do not leave.
     pub(super) quiet: Duration,
     /// Routers count no other flow.
@@ -113,7 +111,6 @@ impl Seen {
             base: Duration::from_millis(50),
             standing,
             target: Duration::from_millis(5),
-            short: Duration::from_millis(4),
             quiet: Duration::from_millis(5),
             is_alone: false,
             switches: Switches::default(),

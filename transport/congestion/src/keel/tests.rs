@@ -523,6 +523,23 @@ fn random_losses_do_not_keep_the_window_at_few_packets() {
     assert!(share > 0.4, "{share}");
 }
 
+/// Somebody else's upload that fills a large queue, gives way and fills it again.
+fn saw(time: Duration) -> Duration {
+    let phase = time.as_millis() as u64 % 4000;
+    ms(80 + (phase / 45).min((4000 - phase) / 5))
+}
+
+#[test]
+fn losses_that_were_there_before_an_upload_do_not_take_its_rate_in_hold() {
+    let mut link = Link::new(RATE, ms(40), ROOM);
+    link.loses_every = Some(66);
+    link.run(ms(5000));
+    link.back = saw;
+    run_until(&mut link, |mode| matches!(mode, Mode::Hold(_)));
+    let share = link.run(ms(20_000));
+    assert!(share > 0.4, "{share}");
+}
+
 #[test]
 fn losses_at_half_of_the_target_halve_it_for_a_while() {
     let mut link = Link::new(RATE, ms(40), 5.0);

@@ -5,7 +5,7 @@ and writes the window in bytes after each. Times are seconds, windows bytes, rat
 It leaves out what routers report."""
 import json, math, sys
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Callable, Deque, List, Optional, Tuple
 
@@ -138,7 +138,6 @@ class Search:
 class Trial:
     window: float; share: float
     rate: Optional[float] = None
-    delays: List[float] = field(default_factory=list)  # last rtt - base at its losses
 
 class State(Enum):
     START, DRAIN, TRACK, HOLD, SCALE = range(5)
@@ -159,7 +158,7 @@ class Keel:
         self.round = Round(now, 0)
         # losses: acknowledged and lost packets since the last judgement, and of the last one
         self.acked = self.lost_ = self.last_acked = self.last_lost = self.path = 0.0
-        self.share = self.rows = 0.0
+        self.share = self.rows = self.short_lost = self.last_short = 0.0
         self.wrong_at = -math.inf
         self.trial: Optional[Trial] = None
         self.part = 1.0
@@ -271,10 +270,10 @@ class Keel:
             if self.rates[-1] > 0: self.rates.append(0.0)
     def lost(self, nbytes: int) -> None:
         self.lost_ += nbytes / self.packet
-        self.rows += 1 if self.last_rtt - self.base <= self.short else nbytes / self.packet
+        is_short = self.last_rtt - self.base <= self.short
+        if is_short: self.short_lost += nbytes / self.packet
+        self.rows += 1 if is_short else nbytes / self.packet
         self.round.is_lossy = True
-        if self.trial:
-            self.trial.delays.append(self.last_rtt - self.base)
     def congestion(self, now: float, cause: str) -> None:
         if self.state is State.START and cause == "mark": self.leave_start(now)
         elif self.state is State.SCALE:
@@ -290,6 +289,7 @@ class Keel:
                 before = self.window
                 self.window = max(0.7 * before, self.min_window)
                 self.curve, self.growth = Cubic(now, self.window, before, self.packet), 0
+        elif self.state is State.HOLD and cause == "loss" and not self.exceeds_path(): pass
         elif self.state is State.HOLD and self.making: self.room_void = True
         elif self.state is State.HOLD:
             assert self.hold
@@ -320,7 +320,7 @@ class Keel:
         if self.window <= self.to:
             if e["total"] is not None:
                 self.round = Round(e["now"], e["total"], e["in_flight"], e["bytes"], False, self.used)
-            self.acked, self.lost_, self.rows, self.trial = 0.0, 0.0, 0.0, None
+            self.acked, self.lost_, self.rows, self.short_lost, self.trial = 0.0, 0.0, 0.0, 0.0, None
             self.first_room = e["now"] + 2
             self.reduced = e["now"]
             self.new_virtual_round()
@@ -351,8 +351,9 @@ class Keel:
                     self.suspicion = self.evidence = 0
                     self.longer()
         elif self.state is State.HOLD:
+            answered = round.is_lossy and self.exceeds_path()
             self.judge(True)
-            self.hold_round(now, round)
+            self.hold_round(now, round, answered)
     def track_round(self, now: float, round: Round) -> None:
         packet, target, stands = self.packet, self.target, self.stands  # as the round ended
         if self.answer_losses(now, round, stands): return
@@ -430,7 +431,7 @@ class Keel:
             half = min(0.5 * search.top, window) if search.others else 0.0
             self.window = max(give, half, min(window, self.floor), 4 * packet)
     # -- HOLD -----------------------------------------------------------------------------------------
-    def hold_round(self, now: float, round: Round) -> None:
+    def hold_round(self, now: float, round: Round, answered: bool) -> None:
         assert self.hold and self.srtt is not None
         step = self.rise or self.making
         if step:
@@ -452,7 +453,7 @@ class Keel:
         self.calm = self.calm + 1 if self.queue < self.noisy and self.window >= 0.9 * self.hold.w_max else 0
         if self.calm >= 2: self.track()
         elif round.in_flight < 0.5 * self.window: self.hold.began += round.length
-        elif now > self.low_at + OLD / 2 + HAIR > self.last_room + 2 * HAIR and not round.is_lossy:
+        elif now > self.low_at + OLD / 2 + HAIR > self.last_room + 2 * HAIR and not answered:
             self.make_room(now)
             self.room_void = self.moved = False
             self.window = max(0.5 * self.window, self.min_window)
@@ -521,7 +522,11 @@ class Keel:
         if round.in_flight >= 0.5 * self.window:
             self.window += max(0.7 * self.packet * min(self.srtt / 0.025, 1) * (1 - share), back)
     # -- losses ---------------------------------------------------------------------------------------
-    def tolerated(self, stands: bool) -> float: return 1.5 * (0.0 if stands else self.path) + 0.02
+    def tolerated(self, stands: bool) -> float: return max(2 * (0.0 if stands else self.path), 0.02)
+    def exceeds_path(self) -> bool:
+        a, l = self.acked + self.last_acked, self.lost_ + self.last_lost
+        m = 2 * self.path * (a + l)
+        return l > m + 2 * math.sqrt(m)
     def judge(self, stands: bool) -> bool:
         """Whether losses are in excess."""
         a, l = self.acked, self.lost_
@@ -532,8 +537,11 @@ class Keel:
         if excess or a + l >= 250:
             self.share = l / (a + l)
             self.last_acked, self.last_lost, self.acked, self.lost_ = a, l, 0.0, 0.0
-            self.rows = 0.0
+            self.last_short, self.rows, self.short_lost = self.short_lost, 0.0, 0.0
             if self.share < self.path: self.path += (self.share - self.path) / 8
+            elif not stands and not excess:
+                own = self.path + (self.last_short / (a + l) - self.path) / 4
+                self.path = max(self.path, min(own, 0.01))
         return excess
     def answer_losses(self, now: float, round: Round, stands: bool) -> bool:
         excess = self.judge(stands)
@@ -548,7 +556,7 @@ class Keel:
             self.trial = None
             small = trial.window < 10 * self.packet
             expected = (trial.rate or 0.0) * self.window / trial.window
-            short = sum(trial.delays) <= len(trial.delays) * self.short
+            short = 2 * self.last_short >= self.last_lost
             if ((small or follows(trial.rate or 0.0, round.rate, expected)) and short
                     and max(share, trial.share) <= 0.22 and now - self.wrong_at >= 60 - HAIR):
                 self.path = (share + trial.share) / 2

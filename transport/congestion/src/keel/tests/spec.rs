@@ -12,7 +12,7 @@ use super::*;
 /// packets of which one is lost, and what changes after five seconds.
 type Path = (&'static str, f64, u64, f64, Option<u64>, fn(&mut Link));
 
-const PATHS: [Path; 25] = [
+const PATHS: [Path; 26] = [
     ("clean", RATE, 40, ROOM, None, |_| {}),
     ("slow", 60_000.0, 40, ROOM, None, |_| {}),
     ("short", 12_500_000.0, 5, 100.0, None, |_| {}),
@@ -48,6 +48,9 @@ const PATHS: [Path; 25] = [
     }),
     ("jitter", RATE, 40, ROOM, None, |link| {
         link.back = |time| ms(time.as_millis() as u64 * 7919 % 13);
+    }),
+    ("1.5 % loss, way back", RATE, 40, ROOM, Some(66), |link| {
+        link.back = saw;
     }),
     ("stalls", RATE, 10, ROOM, None, |link| {
         link.back = |time| ms(60_u64.saturating_sub(time.as_millis() as u64 % 150));
