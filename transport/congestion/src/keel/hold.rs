@@ -37,7 +37,8 @@ struct Step {
     is_room: bool,
     /// Round trips have moved with the window.
     has_moved: bool,
-    /// Packets were lost in the room, and others may have given way to that: it shows nothing.
+    /// Packets were marked in the room, or more lost than the path loses anyway, and others may
+    /// have given way to that: it shows nothing.
     is_void: bool,
 }
 
