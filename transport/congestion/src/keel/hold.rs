@@ -349,7 +349,7 @@ mod tests {
         let seen = Seen::standing(ms(100));
         let mut hold = new(&seen, 100_000.0);
         let mut lose = |window| hold.on_congestion(epoch(), window, LEAST, MTU);
-        assert_eq!(lose(2_500.0), Some(LEAST), "and are at least two packets");
+        assert_eq!(lose(2_500.0), Some(LEAST), "two packets are left");
         assert_eq!(lose(100_000.0), Some(70_000.0));
         // Two seconds later, K = cbrt(30 / 0.4) = 4.2 s, CUBIC has made up for half of it.
         let at = Seen {

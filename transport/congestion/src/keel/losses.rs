@@ -106,7 +106,7 @@ impl Losses {
         }
     }
 
-    /// What was lost so far was lost to an overshoot that has been answered.
+    /// What was lost since the last judgement was lost to an overshoot that has been answered.
     pub(super) fn forget(&mut self) {
         self.counts = Counts::default();
         self.trial = None;
@@ -162,7 +162,8 @@ impl Losses {
                 self.path += PATH_FALL * (counts.share() - self.path);
             } else if !stands && !is_excess {
                 let path = self.path + PATH_RISE * (counts.short / counts.seen() - self.path);
-                self.path = path.min(TOLERATED / PATH_GAIN).max(self.path);
+                let most = self.switches.tolerated(TOLERATED) / PATH_GAIN;
+                self.path = path.min(most).max(self.path);
             }
         }
         is_excess
