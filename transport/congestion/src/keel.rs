@@ -383,6 +383,7 @@ impl Controller for Keel {
         if let Some((rtt, queueing)) = self.routers.sample(ack, self.delay.smoothed()) {
             let before = self.delay.base();
             self.delay.is_by_pairs = self.marks.are_known();
+            self.delay.on_packets(ack.packets);
             self.delay.on_rtt(ack.now, rtt, queueing);
             self.keep_rate(before);
         }

@@ -62,6 +62,9 @@ pub(super) struct Delay {
     /// When a round trip was last as short as the least.
     seen: Option<Instant>,
     noise: Noise,
+    /// ACKs of a single packet since the last of several, as if there had been [`RECENT`] before the
+    /// first one.
+    single: usize,
     /// What queues on the way back, as far as routers tell, weighted as [`Self::smoothed`], which
     /// alone has it.
     back: Duration,
@@ -119,8 +122,15 @@ impl Delay {
     pub(super) fn new(switches: Switches) -> Self {
         Self {
             switches,
+            single: RECENT,
             ..Self::default()
         }
+    }
+
+    /// An ACK acknowledges this many packets. A peer that acknowledges every second packet holds the
+    /// ACK of a single one back for up to 25 ms (RFC 9000, section 13.2): that is no noise.
+    pub(super) fn on_packets(&mut self, packets: u64) {
+        self.single = if packets == 1 { self.single + 1 } else { 0 };
     }
 
     /// A packet's round trip took `rtt`, of which `queueing` if routers tell.
@@ -140,8 +150,10 @@ impl Delay {
         self.unexplained.push(now, rtt, span);
         self.reported.push(now, queueing.there, span);
         self.longest_reported = self.longest_reported.max(queueing.there);
-        let piece = self.switches.standing(STANDING);
-        self.noise.on_rtt(now, rtt, piece);
+        if self.single == 0 || self.single > RECENT {
+            let piece = self.switches.standing(STANDING);
+            self.noise.on_rtt(now, rtt, piece);
+        }
         let previous = std::mem::replace(&mut self.previous, rtt);
         let rtt = if self.is_by_pairs {
             rtt.max(previous)
@@ -393,6 +405,28 @@ mod tests {
             feed(&mut delay, 1020..1040, ms(30));
             assert_eq!(delay.base(), ms(twice));
         }
+    }
+
+    #[test]
+    fn an_ack_of_a_single_packet_that_the_peer_held_back_is_no_noise() {
+        // Each fifth ACK is late.
+        let noise = |others, late| {
+            let mut delay = Delay::new(Switches::default());
+            for at in 0..1000 {
+                let is_late = at % 5 == 0;
+                delay.on_packets(if is_late { late } else { others });
+                let rtt = if is_late { ms(65) } else { ms(40) };
+                delay.on_rtt(epoch() + ms(10 * at), rtt, None);
+            }
+            delay.noise()
+        };
+        assert_eq!(noise(2, 1), Duration::ZERO);
+        assert!(noise(2, 2) > ms(30), "jitter: {:?}", noise(2, 2));
+        assert_eq!(
+            noise(1, 1),
+            noise(2, 2),
+            "the peer acknowledges each packet"
+        );
     }
 
     #[test]

@@ -169,6 +169,7 @@ class Keel:
         # marks: of the virtual round that goes on, and what they left
         self.ect1, self.came, self.packets, self.marked, self.virtual_round = False, False, 0, 0, 0.0
         self.alpha: Optional[float] = None
+        self.single = 8  # ACKs of one packet since the last of several
         self.news = 0  # virtual rounds that alpha has taken in
         self.reduced: Optional[float] = None
         self.at_mark, self.clean, self.suspicion, self.evidence = 0.0, 0, 0, 0
@@ -233,7 +234,8 @@ class Keel:
             self.base_of.add(now, max(rtt, previous) if self.known else rtt)
             if self.base < before and self.known and self.state in (State.SCALE, State.TRACK) and not self.making:
                 self.window = max(self.window * self.base / before, min(self.window, 4 * self.packet))
-            self.noise.add(now, rtt)
+            self.single = self.single + 1 if e["packets"] == 1 else 0
+            if self.single == 0 or self.single > 8: self.noise.add(now, rtt)
         round = self.round
         round.acked += e["bytes"]
         round.in_flight = max(round.in_flight, e["in_flight"])
@@ -477,7 +479,7 @@ class Keel:
         answered = self.reduced is not None and e["sent"] <= self.reduced
         self.came |= self.ect1 and e["marked"] > 0
         if not self.ect1 or self.alpha is None and answered: return
-        self.packets, self.marked = self.packets + 1, self.marked + e["marked"]
+        self.packets, self.marked = self.packets + e["packets"], self.marked + e["marked"]
         if answered or not e["marked"]: return
         if self.state is State.START: self.leave_start(now)
         elif self.state is State.TRACK and not self.making: self.state = State.SCALE

@@ -206,7 +206,7 @@ impl Link {
     fn hear(&mut self, at: Instant) {
         self.now = at;
         let in_flight = self.packets.len() as u64 * u64::from(MTU);
-        let packet = self.packets.pop_front().expect("it was looked at");
+        let mut packet = self.packets.pop_front().expect("it was looked at");
         if packet.is_lost {
             self.keel.on_lost(at, u64::from(MTU));
             self.note(&format!("\"lost\",\"bytes\":{MTU}"));
@@ -217,7 +217,18 @@ impl Link {
             }
             return;
         }
-        self.delivered += u64::from(MTU);
+        // One ACK tells of all that arrived until it could leave.
+        let (mut packets, mut marked) = (1, u64::from(packet.is_marked));
+        while let Some(next) = self
+            .packets
+            .pop_front_if(|next| next.acked == at && !next.is_lost)
+        {
+            packets += 1;
+            marked += u64::from(next.is_marked);
+            packet = next;
+        }
+        let bytes = packets * u64::from(MTU);
+        self.delivered += bytes;
         self.delivered_at = at;
         self.first_sent = packet.sent;
         if let Some(tell) = self.tell {
@@ -240,15 +251,14 @@ impl Link {
             };
             self.keel.on_ecn(Some(mode));
         }
-        let marked = u64::from(packet.is_marked);
         self.keel.on_ack(&Ack {
             now: at,
             sent: packet.sent,
             rtt: Some(at - packet.sent),
             newest_bytes: u64::from(MTU),
-            packets: 1,
-            bytes: u64::from(MTU),
-            bytes_after_recovery: u64::from(MTU),
+            packets,
+            bytes,
+            bytes_after_recovery: bytes,
             marked,
             in_flight,
             app_limited: false,
@@ -266,7 +276,8 @@ impl Link {
         let (sent, acked) = (sent.as_secs_f64(), acked.as_secs_f64());
         let left = (packet.sent - epoch()).as_secs_f64();
         self.note(&format!(
-            "\"ack\",\"rtt\":{rtt:?},\"bytes\":{MTU},\"after_recovery\":{MTU},\
+            "\"ack\",\"rtt\":{rtt:?},\"bytes\":{bytes},\"after_recovery\":{bytes},\
+             \"packets\":{packets},\
              \"in_flight\":{in_flight},\"app_limited\":false,\"total\":{delivered},\
              \"before\":{},\"send_interval\":{sent:?},\"ack_interval\":{acked:?},\
              \"was_limited\":false,\"sent\":{left:?},\"ect1\":{is_scalable},\"marked\":{marked}",
