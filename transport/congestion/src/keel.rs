@@ -63,8 +63,9 @@ const CUT: f64 = 0.85;
 /// its target that falls by [`CUT`], to no less than [`LEFT`], and recovers by this each round.
 const PART_RISE: f64 = 1.005;
 
-/// Fewer packets are too few for a share: each loss lowers a window below as it lowers CUBIC's. At
-/// such windows even Reno lives with a loss of 1.5 % (RFC 5348, section 3.1).
+/// Fewer packets are too few for a share, and for a step that shows beside dozens of flows: each loss
+/// lowers a window below as it lowers CUBIC's. At such windows even Reno lives with a loss of 1.5 %
+/// (RFC 5348, section 3.1).
 const COUNTED_PACKETS: f64 = 10.0;
 
 /// Below this part of the target the window grows.

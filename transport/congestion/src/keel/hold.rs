@@ -6,7 +6,7 @@ use super::cubic::{BETA, Curve};
 use super::delay::OLD;
 use super::rate::Round;
 use super::search::{AIM, COMPARED, FOLLOWS, LEFT, Reference, SHOWN, Seen};
-use super::{Keel, Mode, USED};
+use super::{COUNTED_PACKETS, Keel, Mode, USED};
 use crate::window::minimum_window;
 
 /// If a step of the window moves round trips along with it by less than the first part, the route
@@ -112,7 +112,7 @@ impl Hold {
             let window = window.max(seen.window);
             return if step.is_void {
                 Next::Window(window)
-            } else if !step.has_moved {
+            } else if !step.has_moved && window >= COUNTED_PACKETS * mtu {
                 Next::Longer(window)
             } else if step.is_room && own > seen.switches.follows(FOLLOWS) {
                 // All who fill the queue have made room: each takes what fits of its window.
@@ -286,6 +286,23 @@ mod tests {
         assert!(is_longer(risen(|_| ms(90), None)));
         assert!(!is_longer(risen(|round| ms(90 + u64::from(round)), None)));
         assert!(!is_longer(risen(|_| ms(90), Some(2))), "a full queue");
+    }
+
+    #[test]
+    fn a_step_of_a_few_packets_shows_no_longer_route() {
+        let is_longer = |window| {
+            let seen = Seen {
+                window,
+                ..Seen::standing(ms(90))
+            };
+            let before = Reference {
+                window: window / 2.0,
+                standing: ms(90),
+            };
+            let mut hold = Hold::new(&seen, window, before, MTU);
+            (0..3).any(|_| hold.round(&seen, ms(90), false, None, MTU) == Next::Longer(window))
+        };
+        assert!(is_longer(10.0 * MTU) && !is_longer(9.0 * MTU));
     }
 
     #[test]

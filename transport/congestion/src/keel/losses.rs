@@ -132,6 +132,11 @@ impl Losses {
         (PATH_GAIN * path).max(self.switches.tolerated(TOLERATED))
     }
 
+    /// What queues may have been taken for a part of the path, and what is lost there for its own.
+    pub(super) fn doubt(&mut self, now: Instant) {
+        self.wrong_at = Some(now);
+    }
+
     /// Whether more was lost lately than the path loses anyway: beside others the rest counts.
     pub(super) fn exceed_path(&self, mtu: u16) -> bool {
         let (lost, seen) = self.lately();

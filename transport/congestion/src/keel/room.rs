@@ -76,6 +76,7 @@ impl Keel {
             self.routers.distrust(seen.now, &mut self.delay);
         } else {
             self.delay.rebase();
+            self.losses.doubt(seen.now);
         }
     }
 }

@@ -351,7 +351,7 @@ class Keel:
                     if self.evidence >= 3: self.classic(); self.cut(now)
                 elif self.asks:
                     self.suspicion = self.evidence = 0
-                    self.longer()
+                    self.longer(now)
         elif self.state is State.HOLD:
             answered = round.is_lossy and self.exceeds_path()
             self.judge(True)
@@ -393,10 +393,11 @@ class Keel:
         return now - self.base_of.seen > OLD + HAIR and now - self.last_room > OLD / 2 + HAIR
     def make_room(self, now: float) -> None:
         self.last_room, self.room_rounds, self.making = now, 0, (self.window, self.standing)
-    def longer(self) -> None:
+    def longer(self, now: float) -> None:
         self.window *= clamp(self.standing / self.base, 1.0, 2.0)
         self.curve = None
         self.base_of.set(self.standing)
+        self.wrong_at = now
     # -- the search ------------------------------------------------------------------------------------
     def ease(self) -> None:
         search = self.search
@@ -445,9 +446,9 @@ class Keel:
                 is_room, self.rise, self.making = bool(self.making), None, None
                 self.window = max(before, self.window)
                 if self.room_void: return
-                if not self.moved:
+                if not self.moved and self.window >= 10 * self.packet:
                     self.track()
-                    self.longer()
+                    self.longer(now)
                 elif is_room and follows(standing, self.standing, max(self.base, standing * 0.5)):
                     self.window = before * clamp((self.base + self.target) / standing, 0.5, 1.0)
                     self.track()
