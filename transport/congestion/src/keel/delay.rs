@@ -62,9 +62,10 @@ pub(super) struct Delay {
     /// When a round trip was last as short as the least.
     seen: Option<Instant>,
     noise: Noise,
-    /// ACKs of a single packet since the last of several, as if there had been [`RECENT`] before the
-    /// first one.
-    single: usize,
+    /// When the last ACK came.
+    acked: Option<Instant>,
+    /// The peer may have held that back.
+    is_held: bool,
     /// What queues on the way back, as far as routers tell, weighted as [`Self::smoothed`], which
     /// alone has it.
     back: Duration,
@@ -122,15 +123,16 @@ impl Delay {
     pub(super) fn new(switches: Switches) -> Self {
         Self {
             switches,
-            single: RECENT,
             ..Self::default()
         }
     }
 
-    /// An ACK acknowledges this many packets. A peer that acknowledges every second packet holds the
-    /// ACK of a single one back for up to 25 ms (RFC 9000, section 13.2): that is no noise.
-    pub(super) fn on_packets(&mut self, packets: u64) {
-        self.single = if packets == 1 { self.single + 1 } else { 0 };
+    /// An ACK comes, which the peer may have held back: if it acknowledges every second packet, the
+    /// ACK of a single one comes up to 25 ms later (RFC 9000, section 18.2), and that is no noise.
+    pub(super) fn on_ack(&mut self, now: Instant, may_be_held: bool) {
+        let is_late = |at| now.saturating_duration_since(at) >= STANDING;
+        self.is_held = may_be_held && self.acked.is_some_and(is_late);
+        self.acked = Some(now);
     }
 
     /// A packet's round trip took `rtt`, of which `queueing` if routers tell.
@@ -150,7 +152,7 @@ impl Delay {
         self.unexplained.push(now, rtt, span);
         self.reported.push(now, queueing.there, span);
         self.longest_reported = self.longest_reported.max(queueing.there);
-        if self.single == 0 || self.single > RECENT {
+        if !self.is_held {
             let piece = self.switches.standing(STANDING);
             self.noise.on_rtt(now, rtt, piece);
         }
@@ -409,24 +411,21 @@ mod tests {
 
     #[test]
     fn an_ack_of_a_single_packet_that_the_peer_held_back_is_no_noise() {
-        // Each fifth ACK is late.
-        let noise = |others, late| {
-            let mut delay = Delay::new(Switches::default());
-            for at in 0..1000 {
-                let is_late = at % 5 == 0;
-                delay.on_packets(if is_late { late } else { others });
-                let rtt = if is_late { ms(65) } else { ms(40) };
-                delay.on_rtt(epoch() + ms(10 * at), rtt, None);
+        // Each fifth ACK comes 25 ms later than it might.
+        let noise = |may_be_held, gap| {
+            let mut delay = Delay::default();
+            let mut now = epoch();
+            for which in 0..1000 {
+                let is_late = which % 5 == 0;
+                now += if is_late { gap } else { ms(10) };
+                delay.on_ack(now, is_late && may_be_held);
+                delay.on_rtt(now, if is_late { ms(65) } else { ms(40) }, None);
             }
             delay.noise()
         };
-        assert_eq!(noise(2, 1), Duration::ZERO);
-        assert!(noise(2, 2) > ms(30), "jitter: {:?}", noise(2, 2));
-        assert_eq!(
-            noise(1, 1),
-            noise(2, 2),
-            "the peer acknowledges each packet"
-        );
+        assert_eq!(noise(true, ms(25)), Duration::ZERO);
+        assert!(noise(false, ms(25)) > ms(30), "two packets, say");
+        assert!(noise(true, ms(24)) > ms(30), "it was not held back as long");
     }
 
     #[test]

@@ -169,7 +169,7 @@ class Keel:
         # marks: of the virtual round that goes on, and what they left
         self.ect1, self.came, self.packets, self.marked, self.virtual_round = False, False, 0, 0, 0.0
         self.alpha: Optional[float] = None
-        self.single = 8  # ACKs of one packet since the last of several
+        self.acked_at = math.inf  # the last ACK
         self.news = 0  # virtual rounds that alpha has taken in
         self.reduced: Optional[float] = None
         self.at_mark, self.clean, self.suspicion, self.evidence = 0.0, 0, 0, 0
@@ -234,8 +234,9 @@ class Keel:
             self.base_of.add(now, max(rtt, previous) if self.known else rtt)
             if self.base < before and self.known and self.state in (State.SCALE, State.TRACK) and not self.making:
                 self.window = max(self.window * self.base / before, min(self.window, 4 * self.packet))
-            self.single = self.single + 1 if e["packets"] == 1 else 0
-            if self.single == 0 or self.single > 8: self.noise.add(now, rtt)
+            held = e["packets"] == 1 and now - self.acked_at >= 0.025 - HAIR and self.state is not State.START
+            if not held: self.noise.add(now, rtt)
+            self.acked_at = now
         round = self.round
         round.acked += e["bytes"]
         round.in_flight = max(round.in_flight, e["in_flight"])

@@ -217,9 +217,9 @@ impl Link {
             }
             return;
         }
-        // One ACK tells of all that arrived until it could leave.
+        // One ACK acknowledges two packets that arrive at once.
         let (mut packets, mut marked) = (1, u64::from(packet.is_marked));
-        while let Some(next) = self
+        if let Some(next) = self
             .packets
             .pop_front_if(|next| next.acked == at && !next.is_lost)
         {
