@@ -392,12 +392,13 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_loses_more_than_believed_is_not_believed_again_for_a_minute() {
-        let believed_after = |time: Duration| {
-            let mut losses = Losses {
-                path: 0.1,
-                ..Losses::default()
-            };
+    fn a_path_that_loses_more_than_believed_or_is_longer_is_not_believed_for_a_minute() {
+        let believed_after = |is_longer, time: Duration| {
+            let mut losses = Losses::default();
+            match is_longer {
+                true => losses.doubt(epoch()),
+                false => losses.path = 0.1,
+            }
             let mut judge = |after, window: f64, lost: f64| {
                 losses.on_acked((1000.0 * (window - lost)) as u64);
                 lose(&mut losses, lost as u64, true);
@@ -408,7 +409,9 @@ mod tests {
                 };
                 losses.judge(MTU, &seen, &Round::used(1000.0 * (window - lost) / 0.05))
             };
-            assert_eq!(judge(ms(0), 100.0, 40.0), Verdict::Excess { many: true });
+            if !is_longer {
+                assert_eq!(judge(ms(0), 100.0, 40.0), Verdict::Excess { many: true });
+            }
             // A tenth is lost of each window, and of what a smaller one delivers.
             for window in [70.0, 100.0, 100.0, 85.0] {
                 let verdict = judge(time, window, 0.1 * window);
@@ -416,8 +419,10 @@ mod tests {
             }
             judge(time, 70.0, 7.0) == Verdict::Path(100_000.0)
         };
-        assert!(!believed_after(ms(59_999)));
-        assert!(believed_after(ms(60_000)));
+        for is_longer in [true, false] {
+            assert!(!believed_after(is_longer, ms(59_999)));
+            assert!(believed_after(is_longer, ms(60_000)));
+        }
     }
 
     #[test]
