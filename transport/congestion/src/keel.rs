@@ -384,6 +384,7 @@ impl Controller for Keel {
         if let Some((rtt, queueing)) = self.routers.sample(ack, self.delay.smoothed()) {
             let before = self.delay.base();
             self.delay.is_by_pairs = self.marks.are_known();
+            // START has few other samples, and ends too early without these.
             let may_be_held = ack.packets == 1 && !matches!(self.mode, Mode::Start(_));
             self.delay.on_ack(ack.now, may_be_held);
             self.delay.on_rtt(ack.now, rtt, queueing);

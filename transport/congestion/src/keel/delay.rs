@@ -127,8 +127,8 @@ impl Delay {
         }
     }
 
-    /// An ACK comes, which the peer may have held back: if it acknowledges every second packet, the
-    /// ACK of a single one comes up to 25 ms later (RFC 9000, section 18.2), and that is no noise.
+    /// An ACK came. If it acknowledges a single packet, it `may_be_held`: a peer that acknowledges
+    /// every second packet holds it back for up to 25 ms (RFC 9000, section 18.2), which is no noise.
     pub(super) fn on_ack(&mut self, now: Instant, may_be_held: bool) {
         let is_late = |at| now.saturating_duration_since(at) >= STANDING;
         self.is_held = may_be_held && self.acked.is_some_and(is_late);
